@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -259,17 +259,24 @@ def in_groups(graphs: Sequence[GraphInput], nodes: int = 20_000) -> Iterator[lis
         yield group
 
 
-@contextmanager
-def until_quiescent(model: AdaptiveModel, nodes: int) -> Iterator[None]:
+def until_quiescent(model: AdaptiveModel, nodes: int) -> AbstractContextManager[None]:
     """Context manager that lets the rule `EventDriven` run until all nodes rest in evaluation.
 
     Large graphs need more rounds than the small ones in training: if the rule's `max_rounds` is not
     set, it becomes `4 * nodes + 100`. With another rule, nothing changes.
     """
-    [recurrence], rule = model._recurrences, model.evaluation_rule
+    rule = model.evaluation_rule
+    is_unlimited = isinstance(rule, EventDriven) and not rule.max_rounds
+    return limit_rounds(model, 4 * nodes + 100) if is_unlimited else nullcontext()
+
+
+@contextmanager
+def limit_rounds(model: AdaptiveModel, rounds: int) -> Iterator[None]:
+    """Context manager in which the rule `EventDriven` ends a run in evaluation after `rounds`."""
+    [recurrence] = model._recurrences
     former = recurrence._evaluation_rule  # None if the rule is derived from the rule in training
-    if isinstance(rule, EventDriven) and not rule.max_rounds:
-        model.evaluation_rule = replace(rule, max_rounds=4 * nodes + 100)
+    rule: Any = model.evaluation_rule
+    model.evaluation_rule = replace(rule, max_rounds=rounds)
     try:
         yield
     finally:

@@ -81,19 +81,6 @@ class UniversalTransformerLM(GenerativeModel):
         steps = nodes.select_tokens(ponder.steps)
         return LMOutput(self.output(nodes.select_tokens(out)), labels, ponder, steps, nodes.lengths)
 
-    @torch.no_grad()
-    def log_likelihood(self, texts: Sentences, *, ends: bool = True) -> list[Tensor]:
-        """Return the log-probability of every token of each text, given the earlier tokens.
-
-        The result for each text is `(tokens,)`, in nats, and includes `eos` if `ends` is true.
-        Parameters are as for `forward`.
-        """
-        with self.evaluating():
-            output = self(texts, ends=ends)
-        logits = output.logits.to(torch.promote_types(output.logits.dtype, torch.float32))
-        likely = logits.log_softmax(-1).gather(1, output.labels[:, None])[:, 0]
-        return list(likely.split(output.lengths.tolist()))
-
     def _generate(self, sequences: Sentences, options: SearchOptions) -> list[Generation]:
         tokens, lengths = flatten(sequences, "prompts")
         self._check_tokens(tokens, self.embedding.num_embeddings, "token")

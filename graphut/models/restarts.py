@@ -1,7 +1,6 @@
 """Runs of disjoint copies of graphs from noisy first states, with joint answers."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +9,7 @@ from torch import Tensor
 
 from graphut.attention import EdgeLayout
 from graphut.models.config import Restarts
-from graphut.models.graph_inputs import JoinedGraphs
+from graphut.models.graph_inputs import JoinedGraphs, limit_rounds
 from graphut.models.outputs import GraphOutput
 from graphut.nn import EventDriven
 from graphut.nn.noise import DrawnNoise
@@ -44,7 +43,7 @@ def run_restarts(
     shown, late = start, restarts.restart_rounds - 1
     for t in range(restarts.restart_rounds):
         if t:
-            with _one_round(model):
+            with limit_rounds(model, 1):
                 output = model.resume(shown, union.layout, union.nodes, **union.options)
             shown = output.ponder.shown
         noise = DrawnNoise(restarts.restart_noise, restarts.restart_seed ^ t << 32)
@@ -72,17 +71,6 @@ def run_restarts(
     surest = restarts.restart_keep == "surest"
     logits, agreement = _join(model, layout, each, rest | ~rest.any(0) | surest, surest)
     return GraphOutput(logits, ponder, agreement=agreement)
-
-
-@contextmanager
-def _one_round(model: Any) -> Iterator[None]:
-    """Context manager in which a run of a model with the rule `EventDriven` ends after a round."""
-    [recurrence], former = model._recurrences, model._recurrences[0]._evaluation_rule
-    model.evaluation_rule = replace(model.evaluation_rule, max_rounds=1)
-    try:
-        yield
-    finally:
-        recurrence._evaluation_rule = former
 
 
 def _join(

@@ -382,13 +382,13 @@ class Topology:
         return operators["|"](self, other)
 
     @final
-    @final
     def __bool__(self) -> bool:
         raise TypeError(
             f"the topology {self} is neither true nor false: combine topologies with & and |, not "
             "with `and` and `or`, and compare an optional one with `is None`"
         )
 
+    @final
     def __and__(self, other: Topology) -> Topology:
         """Return the intersection of the edges of both topologies."""
         return operators["&"](self, other)

@@ -169,21 +169,6 @@ def test_adaptive_model_trains_under_lightning(model: UniversalTransformer) -> N
     assert_same(list(model.parameters()), weights_after(build_model()))
 
 
-def test_adaptive_model_in_captum_attributes_to_embeddings() -> None:
-    attr = pytest.importorskip("captum.attr")
-    torch.manual_seed(0)
-    config = models.UniversalTransformerLMConfig(vocab_size=9, d_model=8, d_hidden=8, num_heads=2)
-    model, text = models.UniversalTransformerLM(config).eval(), [5, 3, 4, 2]
-
-    def answer(_: torch.Tensor) -> torch.Tensor:
-        return model([text]).logits[-1:]
-
-    found = attr.LayerGradientXActivation(answer, model.embedding).attribute(
-        torch.zeros(1), target=2
-    )
-    assert found.shape == (5, 8) and found.any(1).all()
-
-
 def add_lora(model: UniversalTransformer, *, exclude: str | None) -> list[LowRank]:
     """Change all linear maps, as `LoraConfig(target_modules="all-linear", exclude_modules=...)`."""
     changed = []
@@ -212,16 +197,6 @@ def test_adaptive_model_with_merged_lora_gives_the_same_answers(
         assert_same([logits_of(model)], [expected])
         assert_same_generations(model.generate(SOURCES, max_length=5), generated)
     assert not parts[0].is_merged
-
-
-def test_adaptive_model_with_lora_in_a_tied_output_changes_its_embedding_when_merged() -> None:
-    model = build_model(tie_output=True)
-    parts = add_lora(model, exclude=None)
-    expected, embedding = logits_of(model), model.target_embedding.weight.detach().clone()
-    for part in parts:
-        part.merge()
-    assert not torch.allclose(model.target_embedding.weight, embedding)
-    assert not torch.allclose(logits_of(model), expected)
 
 
 EVERY = [(name, row) for name, case in CASES.items() for row in case.rows]
@@ -277,9 +252,6 @@ def test_models_refuse_samples_that_do_not_fit(name: str, samples: Any, message:
         calls = [lambda pairs: model(*pairs), lambda pairs: model(model.sentence_graph(*pairs))]
         if "target" not in message:
             calls.append(lambda pairs: model.generate(pairs[0], max_length=3))
-    calls += [
-        each for each in (getattr(model, n, None) for n in ("predict", "log_likelihood")) if each
-    ]
     for call in calls:
         refuses(message, call, samples)
 
