@@ -4,12 +4,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from graphut.experiments.training.generation import Answer, Choice
-from graphut.models.checked_config import cut
+from graphut.experiments.training.generation import Choice
 
 _WORST, _WRONG = 10, 30  # rows
 _MOST_CLASSES = 20
-_LONGEST = 100  # characters of a text
 
 
 class Table(NamedTuple):
@@ -20,53 +18,33 @@ class Table(NamedTuple):
     rows: Sequence[Sequence[Any]]
 
 
-class Judged(NamedTuple):
-    """What a report keeps of an answer to a test example."""
+def worst_examples(rows: Sequence[Sequence[Any]]) -> Iterator[Table]:
+    """Yield a table of the worst examples.
 
-    number: int
-    text: str  # of the example
-    answer: str
-    correct: str
-    score: float
-    choices: Sequence[Choice]
-
-    @classmethod
-    def of(cls, number: int, answer: Answer) -> "Judged":
-        """Return what to keep of the answer to test example `number`."""
-        score = float(bool(answer.is_correct)) if answer.score is None else answer.score
-        text = " ".join(answer.parts[0].names)
-        text, found, correct = (cut(x, _LONGEST) for x in (text, answer.text, answer.correct))
-        return cls(number, text, found, correct, score, answer.choices)
+    A row has the number of an example, its share of correct tokens or nodes, and three texts: the
+    example, the answer and the correct answer.
+    """
+    worst = sorted((row for row in rows if row[1] < 1), key=lambda row: row[1])[:_WORST]
+    head = ["test example", "share correct", "text", "answer", "correct answer"]
+    if worst:
+        yield Table(f"Worst answers, {len(worst)} of {len(rows)}", head, worst)
 
 
-def mistake_tables(answers: Sequence[Judged]) -> Iterator[Table]:
-    """Yield tables about answers to graphs, or a table of the worst answers to sequences."""
-    choices = [(each.number, choice) for each in answers for choice in each.choices]
-    if not choices:
-        ranked = sorted(answers, key=lambda each: each.score)
-        worst = [each for each in ranked if each.score < 1][:_WORST]
-        head = ["test example", "share correct", "text", "answer", "correct answer"]
-        rows: Sequence[Sequence[Any]] = [
-            [x.number, x.score, x.text, x.answer, x.correct or None] for x in worst
-        ]
-        if rows:
-            yield Table(f"Worst answers, {len(rows)} of {len(answers)}", head, rows)
-        return
-    yield from _confusion([choice for _, choice in choices])
-    wrong = [(number, choice) for number, choice in choices if not choice.is_correct]
-    wrong.sort(key=lambda pair: pair[1].label_probability)
+def wrong_choices(choices: Sequence[tuple[int, Choice]]) -> Iterator[Table]:
+    """Yield a confusion matrix, unless there are many classes, and a table of wrong answers.
+
+    The choices are those of several examples, each with the number of its example.
+    """
+    counts = Counter((choice.label, choice.predicted) for _, choice in choices)
+    classes = sorted({name for pair in counts for name in pair})
+    if len(classes) <= _MOST_CLASSES:
+        matrix = [[label, *(counts[label, name] for name in classes)] for label in classes]
+        head = ["correct answer", *(f"answer {name}" for name in classes)]
+        yield Table("Confusion matrix", head, matrix)
+    wrong = [(number, *x) for number, x in choices if x.label != x.predicted]
+    wrong.sort(key=lambda row: -row[4])
     head = ["test example", "node", "correct answer", "answer", "its probability"]
     head += ["probability of the correct answer", "steps"]
-    rows = [[number, x.name or "the graph", *x[1:-1]] for number, x in wrong[:_WRONG]]
-    if rows:
-        yield Table(f"Wrong answers, {len(rows)} of {len(wrong)}, the surest first", head, rows)
-
-
-def _confusion(choices: Sequence[Choice]) -> Iterator[Table]:
-    """Yield a confusion matrix, unless there are many classes."""
-    classes = sorted({name for x in choices for name in (x.label, x.predicted)})
-    if len(classes) > _MOST_CLASSES:
-        return
-    counts = Counter((choice.label, choice.predicted) for choice in choices)
-    rows = [[label, *(counts[label, name] for name in classes)] for label in classes]
-    yield Table("Confusion matrix", ["correct answer", *(f"answer {x}" for x in classes)], rows)
+    if wrong:
+        caption = f"Wrong answers, {len(wrong[:_WRONG])} of {len(wrong)}, the surest first"
+        yield Table(caption, head, wrong[:_WRONG])

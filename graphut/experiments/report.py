@@ -30,14 +30,15 @@ from graphut.experiments.messages import (
     three_digits,
     with_prefix,
 )
-from graphut.experiments.mistakes import Judged, mistake_tables
+from graphut.experiments.mistakes import worst_examples, wrong_choices
 from graphut.experiments.tasks import TASKS, GraphTask, LabelledGraph
 from graphut.experiments.tasks.base import in_batches
 from graphut.experiments.training import Run, TrainingConfig, run_files
 from graphut.experiments.training.evaluation import progress_bar
-from graphut.experiments.training.generation import PonderedPart, attention_tables
+from graphut.experiments.training.generation import Choice, PonderedPart, attention_tables
 from graphut.experiments.training.learners import AnyLearner
 from graphut.experiments.training.progress import Progress
+from graphut.models.checked_config import cut
 from graphut.plotting import draw_attention, draw_frontier
 from graphut.plotting.figure import new_figure
 from graphut.plotting.frontier import place_nodes
@@ -50,6 +51,7 @@ DATA = "DATA/"  # in place of the folder of the user's data, in commands and tab
 _ANSWERED = 100  # test examples
 _BATCH = 20  # examples whose attention is in memory at the same time
 _STEPS, _LONGEST = 6, 40  # steps and tokens of attention that is drawn
+_LONGEST_TEXT = 100  # characters, in a table
 _LARGEST_GRAPH = 60  # nodes of a graph that is drawn
 _TITLES = {False: "Wrong: test example", True: "Correct: test example", None: "Test example"}
 _WORK = "test set", "per example", "share of a run without halting"
@@ -256,6 +258,8 @@ def run_report(run: Run, device: torch.device) -> str:
     evaluations, metrics = record.evaluations, record.metrics
     learner, task = run.learner(run.trained_model(device)), run.task()
     answers = [*_answers(learner, task.test[:_ANSWERED])]
+    choices = [(answer.row[0], choice) for answer in answers for choice in answer.choices]
+    mistakes = wrong_choices(choices) if choices else worst_examples([x.row for x in answers])
     head = ["test set", f"{learner.example}s", *metrics]
     results = (
         [k, x["examples"], *(x[metric] for metric in metrics)] for k, x in evaluations.items()
@@ -292,8 +296,8 @@ def run_report(run: Run, device: torch.device) -> str:
         examples=[_example(learner, task.test[index], index) for index in _selected(answers)],
         longest=_LONGEST,
         verdicts=Counter(answer.verdict for answer in answers),
-        nodes=Counter(choice.is_correct for answer in answers for choice in answer.judged.choices),
-        mistakes=[_table(*each) for each in mistake_tables([x.judged for x in answers])],
+        chosen=Counter(choice.label == choice.predicted for _, choice in choices),
+        mistakes=[_table(*each) for each in mistakes],
         depth=[*_depth_tables(answers, is_graph=isinstance(task, GraphTask))],
         work=_table("Operations", _WORK, work),
         machines=_table("Machines and versions", ["property", *names], machines),
@@ -324,7 +328,8 @@ class _Answered(NamedTuple):
 
     verdict: bool | None
     steps: dict[str, list[int]]
-    judged: Judged
+    row: list[Any]  # for `worst_examples`
+    choices: Sequence[Choice]
 
 
 def _answers(learner: AnyLearner, examples: Sequence[Any]) -> Iterator[_Answered]:
@@ -332,7 +337,11 @@ def _answers(learner: AnyLearner, examples: Sequence[Any]) -> Iterator[_Answered
     for batch in progress_bar(iterable=[*in_batches(examples, _BATCH)], desc="answering"):
         for answer in learner.answers(batch):
             steps = {part.name: part.steps for part in answer.parts}
-            yield _Answered(answer.is_correct, steps, Judged.of(next(number), answer))
+            text = " ".join(answer.parts[0].names)
+            texts = [cut(x, _LONGEST_TEXT) or None for x in (text, answer.text, answer.correct)]
+            score = bool(answer.is_correct) if answer.score is None else answer.score
+            row = [next(number), float(score), *texts]
+            yield _Answered(answer.is_correct, steps, row, answer.choices)
 
 
 def _depth_tables(answers: Sequence[_Answered], *, is_graph: bool) -> Iterator[_Content]:

@@ -267,9 +267,7 @@ class UniversalGraphTransformer(AdaptiveModel):
         """The names of the classes, labels or values; empty if the configuration has none."""
         return self.config.class_names.split()
 
-    def predictions_of(
-        self, group: Sequence[GraphInput], output: GraphOutput
-    ) -> list[GraphPrediction]:
+    def predictions_of(self, group: Sequence[Any], output: GraphOutput) -> list[GraphPrediction]:
         """Split the output for several graphs into the predictions for each."""
         nodes, at = [len(graph.nodes) for graph in group], self.config.answer_at
         answers = {

@@ -4,7 +4,7 @@ import networkx
 import pytest
 
 from graphut.experiments.cli import main
-from graphut.experiments.mistakes import Judged, mistake_tables
+from graphut.experiments.mistakes import worst_examples, wrong_choices
 from graphut.experiments.training import Run
 from tests.experiments.cli.tiny import MODEL
 
@@ -28,24 +28,23 @@ def test_mistakes_of_a_graph_name_nodes_and_classes(tmp_path: Path) -> None:
         )  # fmt: skip
         assert choice.probability == pytest.approx(shares[choice.predicted])
         assert choice.label_probability == pytest.approx(shares[choice.label], abs=1e-5)
-        assert choice.is_correct == (choice.label == choice.predicted)
         assert choice.steps == found.steps[number]
-    wrong = [choice for choice in answer.choices if not choice.is_correct]
+    wrong = [choice for choice in answer.choices if choice.label != choice.predicted]
     assert answer.score == 1 - len(wrong) / 20
-    confusion, *rest = mistake_tables([Judged.of(1, answer)])
+    confusion, *rest = wrong_choices([(1, choice) for choice in answer.choices])
     counts = {row[0]: dict(zip(confusion.head[1:], row[1:], strict=True)) for row in confusion.rows}
     assert sum(sum(row.values()) for row in counts.values()) == 20
     assert sum(row.get(f"answer {label}", 0) for label, row in counts.items()) == 20 - len(wrong)
     [table] = rest
     assert [row[1] for row in table.rows] == [
-        choice.name for choice in sorted(wrong, key=lambda choice: choice.label_probability)
+        choice.name for choice in sorted(wrong, key=lambda choice: -choice.probability)
     ]
 
 
 def test_mistakes_of_sequences_are_the_ten_worst() -> None:
-    judged = [Judged(n, f"text {n}", "a", "b", abs(n - 7) / 20, ()) for n in range(1, 21)]
-    [table] = mistake_tables(judged)
+    rows = [[n, abs(n - 7) / 20, f"text {n}", "a", "b"] for n in range(1, 21)]
+    [table] = worst_examples(rows)
     assert table.caption == "Worst answers, 10 of 20"
     assert [row[0] for row in table.rows] == [7, 6, 8, 5, 9, 4, 10, 3, 11, 2]
-    assert [*table.rows[0]] == [7, 0.0, "text 7", "a", "b"]
-    assert not [*mistake_tables([Judged(1, "text", "a", "a", 1.0, ())])]
+    assert table.rows[0] == rows[6]
+    assert not [*worst_examples([[1, 1.0, "text", "a", "a"]])]

@@ -71,15 +71,14 @@ class PonderedPart:
 
 
 class Choice(NamedTuple):
-    """The answer for one node or graph, beside its label."""
+    """The class that a model gives to a node or graph, and the correct one."""
 
-    name: str  # of the node; "" for a graph
-    label: str  # with "or", if several edges are correct
+    name: str  # of the node, or "graph"
+    label: str
     predicted: str
-    probability: float | None  # of the answer; None if edges answer
+    probability: float  # of the predicted class
     label_probability: float
     steps: int
-    is_correct: bool
 
 
 @dataclass(frozen=True)

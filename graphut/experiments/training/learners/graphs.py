@@ -198,16 +198,13 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         has_attention = config.layer == "attention"
         with model.evaluating(), until_quiescent(model, num_nodes(example)):
             output = batch.run(model, get_attention=has_attention, get_steps=True)
-        loss, is_correct = batch.judge(model, output.logits)
-        correct_answers = is_correct.tolist()
+        correct_answers = batch.judge(model, output.logits)[1].tolist()
         ids = example.ids or range(len(example.nodes))
         ids = ids if example.part is None else example.part.nodes.tolist()
         names = [*map(str, ids)]
-        choices: list[Choice] = []
-        if config.answer_kind == "class":
-            columns = batch.labelled.tolist(), correct_answers, (-loss).exp().tolist()
-            verdicts = zip(*columns, strict=True)
-            choices = self._choices(example, output, names, verdicts)
+        choices = []
+        if config.answer_kind == "class" and config.answer_at != "edge":
+            choices = self._choices(example, batch.labelled.tolist(), output, names)
         if example.nodes.dtype == np.int64:
             kinds = self.vocabularies["node"].symbols
             names = [f"{name} {kinds[k]}" for name, k in zip(names, example.nodes, strict=True)]
@@ -237,29 +234,19 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         return Answer(text, [part], correct, all(correct_answers), note, score, choices)
 
     def _choices(
-        self,
-        example: LabelledGraph,
-        output: GraphOutput,
-        names: Sequence[str],
-        verdicts: Iterable[tuple[int, bool, float]],
+        self, example: LabelledGraph, labelled: Iterable[int], output: GraphOutput, names: list[str]
     ) -> list[Choice]:
-        """Return the answers beside the labels, for nodes with verdicts and probabilities."""
-        model, at = self.model, self.model.config.answer_at
-        [found] = model.predictions_of([example], output)  # type: ignore[list-item]
-        classes, shares = self.vocabularies["answer"].symbols, found.probabilities
-        steps = output.ponder.steps.tolist() if at != "graph" else [int(output.ponder.steps.max())]
-        choices = []
-        for node, is_correct, probability in verdicts:
-            if at == "edge":
-                sources = example.edges[0, (example.edges[1] == node) & (example.labels == 1)]
-                label, share = " or ".join(names[source] for source in sources), None
-                chosen = "none" if found.labels[node] is None else names[found.labels[node]]
-            else:
-                label, chosen = classes[example.labels[node]], found.labels[node]
-                share = shares[node].max().item()  # type: ignore[index]
-            name = "" if at == "graph" else names[node]
-            row = name, label, chosen, share, probability, steps[node], is_correct
-            choices.append(Choice._make(row))
+        """Return the classes of the labelled nodes, or of the graph, beside their labels."""
+        [found] = self.model.predictions_of([example], output)
+        classes, steps, choices = self.vocabularies["answer"].symbols, output.ponder.steps, []
+        if self.model.config.answer_at == "graph":
+            names, steps = ["graph"], steps.max()[None]
+        assert found.probabilities is not None
+        for node in labelled:
+            label, shares = example.labels[node], found.probabilities[node]
+            both = shares.max().item(), shares[label].item()
+            row = names[node], classes[label], found.labels[node], *both, int(steps[node])
+            choices.append(Choice(*row))
         return choices
 
     def read(self, path: str, task: GraphTask) -> list[LabelledGraph]:
