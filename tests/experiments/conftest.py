@@ -4,15 +4,12 @@ from pathlib import Path
 import pytest
 
 from graphut.experiments.cli import main
-from graphut.experiments.tasks import TASKS, Sort
+from graphut.experiments.tasks import Sort
 from graphut.experiments.tasks.presets import with_baselines
 
 _TINY = {"d_model": 8, "num_heads": 2, "d_hidden": 8, "max_steps": 2, "epochs": 2, "batch_size": 8}
 _SORT = {**_TINY, "mean_length": 3, "length_deviation": 1, "epoch_size": 16, "held_out": 4}
-TINY_PRESETS = {
-    "sort": with_baselines(_SORT, {"d_model": 4}),
-    "algorithmic-copy": with_baselines(_TINY, {"d_model": 4}),
-}
+_PRESETS = with_baselines(_SORT, {"d_model": 4})
 
 
 @pytest.fixture
@@ -44,8 +41,7 @@ def refusal(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
 @pytest.fixture
 def tiny_presets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Presets whose runs take a second, and that no one else changes."""
-    for task, known in TINY_PRESETS.items():
-        monkeypatch.setattr(TASKS[task], "presets", known)
+    monkeypatch.setattr(Sort, "presets", _PRESETS)
 
 
 @pytest.fixture(scope="session")
@@ -53,7 +49,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Tiny runs of the task sort, to look at and not to change."""
     folder = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Sort, "presets", TINY_PRESETS["sort"])
+        patch.setattr(Sort, "presets", _PRESETS)
         for preset, options in {"small": [], "fixed": ["--max-steps", "1"]}.items():
             argv = ["train", "sort", "--preset", preset, *options, "--device", "cpu"]
             assert main([*argv, "--out", str(folder / preset)]) == 0
