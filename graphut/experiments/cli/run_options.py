@@ -120,12 +120,10 @@ class Show(OnDevice):
     folder: str = word("the folder of a run or of a saved model", "FOLDER")
     text: str = word("a text as for graphut generate, or the number of a test graph", "TEXT")
     out: str = argument(MISSING, "the picture: .png, .pdf, .svg or .gif", "FILE")
-    draw: Literal["ponder", "attention", "all"] | None = option(None, "what (default: ponder)")
+    draw: Literal["ponder", "attention"] | None = option(None, "what (default: ponder)")
 
     def _check_values(self) -> None:
         check_picture_path(self.out, "gif")
-        if self.draw == "all" and self.out.lower().endswith(".gif"):
-            raise ValueError("a .gif shows one thing: --draw ponder, or --draw attention")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -61,10 +61,10 @@ def main(arguments: Namespace) -> int:
         names = parts[-1].node_names
         _save(animate_frontier(ponder.layouts[0], ponder.steps, names=names), out)
     else:
-        pictures = [] if what == "attention" else [*map(_ponder_picture, parts)]
-        if what in ("attention", "all"):
-            pictures += map(_attention_picture, attention_tables(parts))
-        save_figure(_stacked(" ".join(text.split()), written, pictures), out)
+        pictures = map(_ponder_picture, parts)
+        if what == "attention":
+            pictures = map(_attention_picture, attention_tables(parts))
+        save_figure(_stacked(" ".join(text.split()), written, [*pictures]), out)
     print(f"{out}: the answer is {written}", *(part.table() for part in parts), sep="\n")
     return 0
 

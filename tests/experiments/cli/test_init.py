@@ -84,7 +84,6 @@ predict of-graphs --data missing --out p.xlsx => --out must end with .csv, .json
 predict of-texts --data missing --out p.csv => the model in of-texts is not for graphs
 show of-graphs 1 --out a.png --draw ponder => --draw is for texts; of a graph, the active nodes
 show of-graphs 1 --out a.png --temperature 1 => --temperature is no option of the model in of-graphs
-show of-texts a --out a.gif --draw all => a .gif shows one thing: --draw ponder, or --draw
 show of-texts a --out a.foo => 'foo' is not supported
 plot missing --out a.png => there is no run in missing
 report of-graphs --out a.pdf => --out must end with .html, .htm; got 'a.pdf'

@@ -33,7 +33,7 @@ def test_show_writes_a_picture_and_the_answer(
 
 @pytest.mark.parametrize(
     ("text", "what"),
-    [("a", "attention"), ("q d x a", "ponder"), ("qd", "all"), ("abcdefghijkl" * 4, None)],
+    [("a", "attention"), ("q d x a", "ponder"), ("abcdefghijkl" * 4, None)],
 )
 def test_show_cuts_nothing_off(
     text: str, what: str | None, finished_run: Path, figures: list[Any]
@@ -42,7 +42,7 @@ def test_show_cuts_nothing_off(
     assert main(["show", str(finished_run), text, *argv]) == 0
     assert_nothing_is_cut_off(figures[0])
     titles = [part._suptitle.get_text() for part in figures[0].subfigs]
-    assert len(titles) == {None: 2, "ponder": 2, "attention": 3, "all": 5}[what]
+    assert len(titles) == {None: 2, "ponder": 2, "attention": 3}[what]
 
 
 @pytest.mark.parametrize(("what", "frames"), [([], (2, 3)), (["--draw", "attention"], (2,))])
