@@ -52,6 +52,8 @@ class Run(SphinxDirective):
         try:
             with redirect_stdout(printed):
                 status = main(arguments)
+        except SystemExit as stop:  # --help
+            status = stop.code
         finally:
             os.chdir(before)
         if status != 0:

@@ -1,7 +1,9 @@
 """The settings of the site: `sphinx-build -W -n .docs FOLDER` builds it."""
 
 import inspect
+import os
 import re
+import shutil
 import sys
 from dataclasses import fields
 from pathlib import Path
@@ -17,19 +19,32 @@ from graphut.models import outputs
 from graphut.models.config import ModelConfig
 from graphut.topology import Topology
 
-sys.path.insert(0, str(Path(__file__).parent))  # for the extension `commands`
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))  # for the extension `commands`
+
+# Notebooks are pages. They run beside a copy of the trained model that they load.
+shutil.rmtree(HERE / "examples", ignore_errors=True)
+shutil.copytree(HERE.parent / "examples" / "sort", HERE / "examples" / "sort")
+for notebook in HERE.parent.glob("examples/*.ipynb"):
+    shutil.copy(notebook, HERE / "examples")
+os.environ["PYTHONPATH"] = str(HERE.parent)  # of the kernels that run the pages
 
 project = "graphut"
 version = release = __version__
 extensions = [
     "commands",
-    "myst_parser",
+    "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
 ]
 templates_path = ["templates"]
-exclude_patterns = ["templates"]
+exclude_patterns = ["templates", "examples/sort"]
+
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 600
+nb_merge_streams = True
 
 myst_heading_anchors = 3
 maximum_signature_line_length = 88
