@@ -1,27 +1,39 @@
 """The pages of the site: their Python runs, and what they name is there; `.ci/run` builds them."""
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from graphut import topology
+from graphut.experiments.cli import COMMANDS
 from graphut.topology.registry import registry
 
 ROOT = Path(__file__).parents[1]
 PAGES = {path.stem: path.read_text() for path in sorted((ROOT / ".docs").glob("*.md"))}
 
 
-@pytest.mark.parametrize("page", [name for name, text in PAGES.items() if "```python\n" in text])
+CODE = re.compile(r"```(?:python|\{code-cell\} python)\n(.*?)```", re.DOTALL)
+
+
+@pytest.mark.parametrize("page", [name for name, text in PAGES.items() if CODE.search(text)])
 def test_docs_python_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     if "import torch_geometric" in PAGES[page] or "from torch_geometric" in PAGES[page]:
         pytest.importorskip("torch_geometric.data")  # its first import warns
     names: dict[str, Any] = {}  # a page is read from top to bottom
-    for code in re.findall(r"```python\n(.*?)```", PAGES[page], re.DOTALL):
+    for code in CODE.findall(PAGES[page]):
+        if "torch_geometric.loader" in code and find_spec("pyg_lib") is None:
+            continue  # not on PyPI
         exec(compile(code, f"{page}.md", "exec"), names)
+
+
+def test_docs_show_the_help_of_every_command() -> None:
+    shown = re.findall(r"\{run\} graphut (\S+) --help", PAGES["command_line"])
+    assert sorted(shown) == sorted(COMMANDS)
 
 
 def test_docs_draw_every_topology() -> None:
