@@ -18,6 +18,7 @@ PAGES = {path.stem: path.read_text() for path in sorted((ROOT / ".docs").glob("*
 CODE = re.compile(r"```(?:python|\{code-cell\} python)\n(.*?)```", re.DOTALL)
 
 
+@pytest.mark.filterwarnings("ignore:Dataloader CPU affinity")  # of DGL, for each loader
 @pytest.mark.parametrize("page", [name for name, text in PAGES.items() if CODE.search(text)])
 def test_docs_python_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
