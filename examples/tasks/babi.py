@@ -114,8 +114,9 @@ class SentenceModel(AdaptiveModel):
         embedded = self._look_up(self.embedding, word) * self.mask[place]
         feat = self.dropout(row_sums(embedded, sentence, len(sizes)))
         position = nodes.expand(lengths + 1) - nodes.position
-        position = nodes.positions(self._drawn_positions(lengths), position).to(self.device)
-        options = {"positions": position, "get_attention": get_attention}
+        if (drawn := self._drawn_positions(lengths)) is not None:
+            position = nodes.redrawn(position, drawn)
+        options = {"positions": position.to(self.device), "get_attention": get_attention}
         states, ponder, *_ = self.encoder(layout, feat, **options)
         return self.output(states[last]), ponder
 
