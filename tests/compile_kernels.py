@@ -31,8 +31,7 @@ from torch import nn
 from torch.utils._pytree import tree_map
 from triton.backends.compiler import GPUTarget
 
-from graphut.attention.triton import launches
-from graphut.attention.triton.inputs import Launch
+from graphut.attention.triton.launches import Launch
 from graphut.nn import (
     AdaptiveRecurrence,
     EventDriven,
@@ -84,9 +83,7 @@ def attention(dtype: torch.dtype, width: int, *, by_edge: bool = False) -> None:
             bias = torch.zeros(layout.num_edges, HEADS, requires_grad=True)
             frontier = torch.arange(layout.num_dst)
             options = {"edge_bias": bias, "dropout": 0.5, "seed": 3, "frontier": frontier}
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(launches, "SPLIT", 8)
-            attend(layout, *tensors, scale=0.125, **options).sum().backward()
+        attend(layout, *tensors, scale=0.125, **options).sum().backward()
 
 
 def halting(
@@ -148,7 +145,7 @@ def compile_for(architecture: int, *, full: bool, limits: bool) -> dict[str, int
 
     triton.runtime.driver.set_active(Driver(architecture))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Launch, "run", compile_only)
+        patch.setattr(Launch, "__call__", compile_only)
         patch.setattr(AsyncFiniteChecks, "close", lambda _: None)  # nothing has been computed
         patch.setattr(WakingProgram, "run", lambda _, replay, __: (replay.run() or [], 0, NO_ERROR))
         for run in cases(full):

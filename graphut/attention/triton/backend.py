@@ -4,21 +4,22 @@ import warnings
 from functools import cache
 
 import torch
-from torch import Tensor
 
 from graphut.attention.backend import AttentionCall, AttentionResult
 from graphut.attention.torch_ops import TORCH
 
+_failure: Exception | None = None  # of the first call whose kernels could not be launched
 
-def triton_attention(call: AttentionCall) -> Tensor:
+
+def attend_or_fall_back(call: AttentionCall) -> AttentionResult:
     """Compute attention by the Triton kernels, on a GPU or in Triton's interpreter.
 
-    Raise `ImportError` if Triton is not installed, and `ValueError` if the tensors are on the CPU,
-    unless Triton interprets its kernels there.
+    If they cannot be launched, warn once and use the backend "torch".
     """
-    if error := _import_error():
+    global _failure
+    if missing := _import_error():
         raise ImportError(
-            f"the backend 'triton' needs the package triton ({error}): pip install triton, "
+            f"the backend 'triton' needs the package triton ({missing}): pip install triton, "
             "or use backend='torch'"
         )
     # Triton decides when kernels are imported whether they are compiled or interpreted.
@@ -30,18 +31,9 @@ def triton_attention(call: AttentionCall) -> Tensor:
             "them, use another backend, or set TRITON_INTERPRET=1 before the first call to "
             "interpret the kernels, slowly"
         )
-    return attend(call)
-
-
-_failure: Exception | None = None  # of the first call whose kernels could not be launched
-
-
-def attend_or_fall_back(call: AttentionCall) -> AttentionResult:
-    """Compute attention by the kernels; if they fail, warn once and use the backend "torch"."""
-    global _failure
     try:
-        return AttentionResult(triton_attention(call))
-    except (torch.OutOfMemoryError, ImportError, ValueError):
+        return AttentionResult(attend(call))
+    except torch.OutOfMemoryError:
         raise
     except Exception as error:
         _failure = error

@@ -9,9 +9,8 @@ from torch import Tensor
 
 from graphut.attention.backend import AttentionCall
 from graphut.attention.first_derivatives import once_differentiable
-from graphut.attention.triton.inputs import active_rows, dropout_of, packed
 from graphut.attention.triton.kernels.attention import attention_forward
-from graphut.attention.triton.launches import edges_of, launches_of
+from graphut.attention.triton.launches import Rows, dropout_of, edges_of, launches_of, packed
 
 INTERPRETED = not isinstance(attention_forward, triton.JITFunction)
 
@@ -31,7 +30,11 @@ def attend(call: AttentionCall) -> Tensor:
         seed = torch.full((), seed, device=call.query.device)  # no copy from the host
     bias = None if call.edge_bias is None else call.edge_bias.contiguous()
     more: dict[str, Any] = {"scale": float(call.scale), "drop": dropout_of(call.dropout, seed)}
-    more["rows"] = active_rows(call.layout.num_dst, call.frontier)
+    more["rows"] = Rows(None, None)
+    if call.frontier is not None:
+        nodes = call.frontier.contiguous()
+        every = torch.arange(call.layout.num_dst + 1, device=nodes.device)
+        more["rows"] = Rows(nodes, torch.searchsorted(nodes, every, out_int32=True))
     tensors = *(packed(x) for x in (call.query, call.key, call.value)), bias
     return _Attention.apply(call.layout, more, *tensors)  # type: ignore[no-untyped-call]
 
@@ -85,4 +88,4 @@ def _run(
     launches = launches_of(each, edges, known, backward=backward, bias=bias, **ctx.more)
     with torch.cuda.device_of(each[0]):
         for launch in launches:
-            launch.run()
+            launch()

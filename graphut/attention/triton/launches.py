@@ -1,52 +1,161 @@
-"""Launches of the attention kernels, and the edges and tile sizes that they read.
+"""Launches of the attention kernels, and their arguments: edges, tile sizes and tensors.
 
 Intervals of sources are computed in dense tiles, and the edges of other layouts one by one. Tile
 sizes depend on head size and dtype alone, so that no kernel is compiled or tuned in the middle of
 training. A float32 product is the sum of three TF32 products, which is exact to about 1e-6 and 5
 times as fast as a float32 product on the ordinary units (measured on an H200).
+
+The compiler makes a variant of a kernel for each None and each `constant` among its arguments, and
+for integers that are 1 or multiples of 16.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
 
 import torch
+import triton.language as tl
 from torch import Tensor
 from torch.nn.functional import pad
 
+from graphut.attention.dropout import signed_threshold
 from graphut.attention.kernel_library import sort_edges
 from graphut.attention.layout import EdgeLayout, IntervalLayout, full_size, seen_by, upload
-from graphut.attention.ragged import ragged_arange
-from graphut.attention.triton.inputs import (
-    Launch,
-    TileSizes,
-    heads_of,
-    kernel_call,
-    launch_of,
-    padded,
-    with_options,
-)
 from graphut.attention.triton.kernels import attention
 
+OPTIONS = ("num_warps", "num_stages")  # of a launch
+constant = lru_cache(None, typed=True)(tl.constexpr)  # what a kernel is compiled for
+
+
+class Launch(NamedTuple):
+    """A call of a kernel that has not been made yet."""
+
+    kernel: Any
+    grid: tuple[int, ...]
+    arguments: dict[str, Any]
+
+    def __call__(self) -> None:
+        """Launch the kernel."""
+        self.kernel[self.grid](**self.arguments)
+
+
+def launch_of(kernel: Any, grid: tuple[int, ...], known: Mapping[str, Any]) -> Launch:
+    """Return a launch that takes the arguments of a kernel, and its options, by their names."""
+    arguments = {name: known[name] for name in kernel.arg_names}
+    options = {name: known[name] for name in OPTIONS if name in known}
+    # Triton 3.9 warns if it is not told whether to fuse multiplications and additions.
+    return Launch(kernel, grid, {**arguments, **options, "enable_fp_fusion": True})
+
+
+def named(kind: Any, known: Mapping[str, Any]) -> Any:
+    """Return a named tuple of a kind with fields that are known by their names; else None."""
+    return kind(*map(known.get, kind._fields))
+
+
+class TileSizes(NamedTuple):
+    """The tile sizes and the launch options of a kernel, or constants."""
+
+    block_m: Any  # rows; 1 in kernels for single rows, which do not use tensor cores
+    block_n: Any  # sources, edges, or columns of a product
+    num_warps: Any  # of a program
+    num_stages: Any  # tiles in flight
+    precision: Any = "tf32x3"  # of float32 products
+    block_k: Any = 0  # columns of the left factor, where a product has many
+
+
+@cache
+def with_options(sizes: TileSizes) -> dict[str, Any]:
+    """Return the argument `sizes` of a kernel, in constants, and the options of its launch."""
+    return {**sizes._asdict(), "sizes": TileSizes(*map(constant, sizes))}
+
+
+class Heads(NamedTuple):
+    """A tensor `(rows, heads, width)` each row of which has no gaps: see `packed`."""
+
+    data: Tensor
+    stride: int  # from one row to the next
+    width: tl.constexpr
+    block: tl.constexpr  # a power of two; kernels load as many features of a head
+
+
+class Rows(NamedTuple):
+    """The destination of each query row of a call."""
+
+    nodes: Tensor | None  # (rows,) ids, sorted; None if row i is destination i
+    before: Tensor | None  # (num_dst + 1,) int32, number of rows before each destination
+    number: Tensor | None = None  # int32, the number of rows, if only the device knows it
+
+
+class Dropout(NamedTuple):
+    """The seed and the probability of dropout, as `graphut.attention.dropout` reads them."""
+
+    seed: Tensor  # int64
+    threshold: int  # below which a hash is dropped, as a 32-bit pattern
+    keep: float  # factor of what is kept
+
+
+class KernelCall(NamedTuple):
+    """The inputs of an attention call.
+
+    Key and value have one row for each source. Or if they are stored, they hold all steps, `(steps
+    * stored_size, ...)`. A step stores only some sources; `table_row` finds the latest row of each.
+
+    Constants come first, and kernels compare no named tuple with None: Triton 3.5 and 3.6 cannot
+    compile the comparison, and lose constants that follow a None.
+    """
+
+    query: Heads  # by row
+    key: Heads  # by source, as `value`
+    value: Heads
+    heads: tl.constexpr
+    bias_columns: tl.constexpr  # 1 or the number of heads; 0 without a bias
+    is_stored: tl.constexpr
+    rows: Rows
+    scale: float  # factor of the scores
+    drop: Dropout | None
+    bias: Tensor | None = None  # (edges, bias_columns), added to the scores, by edge id; no gaps
+    settled: Tensor | None = None  # (N_src,) int32, the last step that stores a source; else 1
+    stored_size: int = 0
+
+
+def heads_of(x: Tensor, heads: int, least: int) -> Heads:
+    """Return `(n, H, D)` or `(n, H * D)` for kernels that load at least `least` features."""
+    width = x.shape[2] if x.dim() == 3 else x.shape[1] // heads
+    return Heads(x, x.stride(0), constant(width), constant(padded(width, least)))
+
+
+def dropout_of(p: float, seed: Any) -> Dropout | None:
+    """Return the dropout with probability `p`, or None if it is 0."""
+    return Dropout(seed, signed_threshold(p), 1.0 / (1.0 - p)) if p else None
+
+
+def packed(rows: Tensor) -> Tensor:
+    """Return `rows`, `(n, H, D)`, without gaps inside a row; copy only if necessary."""
+    heads, feats = rows.shape[1:]
+    dense = (feats <= 1 or rows.stride(2) == 1) and (heads <= 1 or rows.stride(1) == feats)
+    return rows if dense else rows.contiguous()
+
+
+def padded(width: int, least: int = 16) -> int:
+    """Round `width` up to a power of two, by default of at least 16, as tensor cores require."""
+    return max(least, 1 << (width - 1).bit_length())
+
+
 WIDEST = 512  # features of a head; shared memory holds no tile of wider heads
-SPLIT = 512  # edges of a row, or of a source, above which several programs compute it
 PROGRAMS = 4096  # where programs take several rows: as many as run at the same time
 BY_HEAD = {"out", "to_out", "to_query", "to_key", "to_value"}
-# By the features of a head. Up to 64 features these were the fastest of 30 on an H200.
+# By the most features of a head. Up to 64 features these were the fastest of 30 on an H200.
 FLOAT32 = {
-    16: TileSizes(64, 32, 4, 2),
     32: TileSizes(64, 32, 4, 2),
     64: TileSizes(32, 64, 4, 2),
     128: TileSizes(32, 16, 8, 2),
-    256: TileSizes(16, 16, 8, 1),
-    512: TileSizes(16, 16, 8, 1),
+    WIDEST: TileSizes(16, 16, 8, 1),
 }
 HALF = {
-    16: TileSizes(64, 128, 4, 2),
-    32: TileSizes(64, 128, 4, 2),
     64: TileSizes(64, 128, 4, 2),
     128: TileSizes(64, 64, 8, 2),
     256: TileSizes(32, 32, 8, 1),
-    512: TileSizes(16, 16, 8, 1),
+    WIDEST: TileSizes(16, 16, 8, 1),
 }
 
 
@@ -57,44 +166,29 @@ class IntervalTables(NamedTuple):
     hi: Tensor  # (N_dst,), the end of its sources
     seen_from: Tensor  # (N_src,), the first destination that may see a source; -1 after the last
     seen_until: Tensor  # (N_src,), the end of these destinations; -1 after the last source
-    row_starts: Tensor | None  # (N_dst,), the index of each destination's first edge
-    ids: Tensor | None  # (E,), the id of each edge; None if it is the index
+    row_starts: Tensor | None  # (N_dst,), the id of each destination's first edge
 
 
 class CSREdges(NamedTuple):
-    """The edges in CSR format, grouped by destination or by source.
-
-    Nodes with more edges than one program of a kernel computes are cut into pieces. Tensors have
-    the sizes of `full_size`.
-    """
+    """The edges in CSR format, grouped by destination or by source, of the sizes of `full_size`."""
 
     indptr: Tensor  # (nodes + 1,) int64, the first edge of each node; -1 after the last node
     neighbours: Tensor  # (E,) int32, the other end of each edge
-    owner: Tensor  # (pieces,) int32, the node that each piece is of
-    start: Tensor  # (pieces,) int64, its first edge
-    rows: Tensor  # (long,) int32, the nodes in pieces; -1 after the last
-    cuts: Tensor  # (long + 1,) int32, the first piece of each
     ids: Tensor | None  # (E,) int64, the id of each edge; None for 0, ..., E - 1
-    split: int  # the most edges of a piece, or of a node without pieces
 
 
-# CSR edges are by destination, and by source if there is a backward pass.
-Edges: TypeAlias = IntervalTables | list[CSREdges]
-WAYS = ("in_", "out_")
-
-
-def edges_of(layout: EdgeLayout, width: int, *, by_edge: bool, both: bool) -> Edges:
+def edges_of(layout: EdgeLayout, width: int, *, by_edge: bool, both: bool) -> list[Any]:
     """Return the edges of a layout, for kernels whose heads have `width` features.
 
-    Edges have ids if kernels read tensors `by_edge`. CSR layouts are grouped by source, too, if
-    `both`.
+    They are `IntervalTables`, or `CSREdges` by destination and, if `both`, by source. They have ids
+    if kernels read tensors `by_edge`: those of tables are in order.
     """
-    is_dense = isinstance(layout, IntervalLayout) and layout.is_monotone
-    if is_dense and padded(width) <= WIDEST:
+    in_order = isinstance(layout, IntervalLayout) and layout.is_monotone
+    if in_order and padded(width) <= WIDEST and not (by_edge and layout.edge_ids is not None):
         assert isinstance(layout, IntervalLayout)
-        starts, ids = (layout.cached(_row_starts), layout.edge_ids) if by_edge else (None, None)
-        return IntervalTables(layout.lo, layout.hi, *layout.cached(seen_by), starts, ids)
-    found = [layout.cached(make, SPLIT) for make in (by_destination, by_source)[: 1 + both]]
+        starts = layout.cached(_row_starts) if by_edge else None
+        return [IntervalTables(layout.lo, layout.hi, *layout.cached(seen_by), starts)]
+    found = [layout.cached(make) for make in (by_destination, by_source)[: 1 + both]]
     return found if by_edge else [edges._replace(ids=None) for edges in found]
 
 
@@ -102,75 +196,59 @@ def _row_starts(layout: EdgeLayout) -> Tensor:
     return upload([layout.original().row_starts[:-1]], layout.device)[0]
 
 
-def by_destination(layout: EdgeLayout, split: int) -> CSREdges:
-    """Group the edges by destination, and cut groups of more than `split` edges into pieces."""
+def by_destination(layout: EdgeLayout) -> CSREdges:
+    """Group the edges by destination."""
     host = layout.original()
-    return _grouped(host.row_starts, host.sources(), host.edge_ids, split, layout.device)
+    return _grouped(host.row_starts, host.sources(), host.edge_ids, layout.device)
 
 
-def by_source(layout: EdgeLayout, split: int) -> CSREdges:
-    """Group the edges by source, and cut groups of more than `split` edges into pieces."""
+def by_source(layout: EdgeLayout) -> CSREdges:
+    """Group the edges by source."""
     host = layout.original()
     ends = host.destinations(), host.sources()
     indptr, destinations, order = sort_edges(*ends, host.num_dst, host.num_src)
     ids = order if host.edge_ids is None else host.edge_ids[order]
-    return _grouped(indptr, destinations, ids, split, layout.device)
+    return _grouped(indptr, destinations, ids, layout.device)
 
 
 def _grouped(
-    indptr: Tensor, neighbours: Tensor, ids: Tensor | None, split: int, device: torch.device
+    indptr: Tensor, neighbours: Tensor, ids: Tensor | None, device: torch.device
 ) -> CSREdges:
     """Return edges on a device, where those of a layout from the CPU arrive in one copy."""
-    degrees = indptr.diff()
-    rows = (degrees > split).nonzero()[:, 0]
-    counts = -(-degrees[rows] // split)
-    of, step = ragged_arange(counts)
-
-    def grow(x: Tensor, value: int = 0, more: int = 0) -> Tensor:
-        return pad(x, (0, full_size(len(x) - more) + more - len(x)), value=value)
-
+    more = full_size(len(neighbours)) - len(neighbours)
     found = [
-        grow(indptr, -1, more=1),
-        grow(neighbours.int()),
-        grow(rows[of].int()),
-        grow(indptr[rows[of]] + step * split, len(neighbours)),
-        grow(rows.int(), -1),
-        grow(pad(counts.cumsum(0), (1, 0)).int(), more=1),
-        *([] if ids is None else [grow(ids)]),
+        pad(indptr, (0, full_size(len(indptr) - 1) + 1 - len(indptr)), value=-1),
+        *(pad(x, (0, more)) for x in (neighbours.int(), ids) if x is not None),
     ]
-    edges = dict(zip(CSREdges._fields, upload(found, device), strict=False))
-    return CSREdges(**{"ids": None, "split": split, **edges})
+    indptr, neighbours, *rest = upload(found, device)
+    return CSREdges(indptr, neighbours, rest[0] if rest else None)
 
 
-def tensors_of(edges: Edges | CSREdges, prefix: str = "") -> dict[str, Tensor]:
+def tensors_of(
+    edges: Sequence[Any], prefix: str = "", ways: Sequence[str] = ("in", "out")
+) -> dict[str, Tensor]:
     """Return the tensors of edges by names that begin with a prefix."""
-    groups = dict(zip(WAYS, edges, strict=False)) if isinstance(edges, list) else {"": edges}
     return {
-        f"{prefix}{way}{name}": x
-        for way, group in groups.items()
-        for name, x in group._asdict().items()
+        f"{prefix}{way}_{name}": x
+        for way, each in zip(ways, edges, strict=False)
+        for name, x in each._asdict().items()
         if isinstance(x, Tensor)
     }
 
 
-def edges_from(inputs: Mapping[str, Tensor], prefix: str = "") -> Edges:
+def edges_from(inputs: Mapping[str, Tensor], prefix: str = "") -> list[Any]:
     """Return the edges whose tensors have names that begin with a prefix."""
-    if f"{prefix}lo" in inputs:
-        known: dict[str, Any] = {x: inputs.get(prefix + x) for x in IntervalTables._fields}
-        return IntervalTables(**known)
-    ways = [f"{prefix}{way}" for way in WAYS if f"{prefix}{way}indptr" in inputs]
-    return [csr_edges(inputs, way) for way in ways]
-
-
-def csr_edges(inputs: Mapping[str, Tensor], prefix: str) -> CSREdges:
-    """Return the edges of one way whose tensors have names that begin with a prefix."""
-    known: dict[str, Any] = {x: inputs.get(prefix + x) for x in CSREdges._fields}
-    return CSREdges(**known | {"split": SPLIT})
+    kinds: dict[str, Any] = {"in_lo": IntervalTables, "in_indptr": CSREdges, "out_indptr": CSREdges}
+    found = [(x.partition("_")[0], kind) for x, kind in kinds.items() if prefix + x in inputs]
+    return [
+        named(kind, {x: inputs.get(f"{prefix}{way}_{x}") for x in kind._fields})
+        for way, kind in found
+    ]
 
 
 def launches_of(
     tensors: Sequence[Tensor],
-    edges: Edges,
+    edges: Sequence[Any],
     known: Mapping[str, Any],
     *,
     backward: bool = False,
@@ -179,73 +257,44 @@ def launches_of(
     """Return launches that write `out` and `softmax` among `known`.
 
     In the `backward` pass, they write the gradients among `known`, and `out . to_out` to `delta`.
-    `tensors` are query, key and value, `(n, H, D)`, and `more` are arguments of `kernel_call`.
+    `tensors` are query, key and value, `(n, H, D)`, each packed; `more` are fields of `KernelCall`.
     """
-    is_dense, (rows, heads, _) = isinstance(edges, IntervalTables), tensors[0].shape
+    is_dense, (rows, heads, _) = isinstance(edges[0], IntervalTables), tensors[0].shape
     least = 16 if is_dense else 4  # features of a head; tensor cores require 16
-    call = kernel_call(tensors, least, **more)
+    by_heads: list[Any] = [heads_of(x, heads, least) for x in tensors]
+    columns = 0 if more.get("bias") is None else more["bias"].shape[1]
+    constants: Any = map(constant, (heads, columns, more.get("stored_size", 0) > 0))
+    call = KernelCall(*by_heads, *constants, **more)
     width = max(call.query.block.value, call.value.block.value)
-    by_edge = call.bias is not None or call.drop is not None
-    ways: Sequence[Any] = [edges, edges] if isinstance(edges, IntervalTables) else edges
     if is_dense:
-        sizes, sources = (
-            tile_sizes(width, tensors[0].dtype, by_edge=by_edge),
-            len(ways[1].seen_from),
-        )
+        by_edge = call.bias is not None or call.drop is not None
+        sizes, edges = tile_sizes(width, tensors[0].dtype, by_edge=by_edge), [edges[0]] * 2
+        numbers = (rows, sizes.block_m), (len(edges[0].seen_from), sizes.block_n)
     else:
-        sizes, sources = row_sizes(width), len(ways[-1].indptr) - 1
-    own = {**_by_head(known, heads, least), "call": call, **with_options(sizes)}
-    kernels: list[tuple[Any, tuple[str, ...]]] = [(attention.attention_forward, ("out", "softmax"))]
+        sizes, numbers = row_sizes(width), ((rows, 1), (len(edges[-1].indptr) - 1, 1))
+    own = {"call": call, **with_options(sizes)}
+    for name, x in known.items():
+        own[name] = heads_of(x, heads, least) if name in BY_HEAD and x is not None else x
+    kernels = [attention.attention_forward]
     if backward:
-        kernels = [(attention.attention_query, ("to_query",))]
-        if known["to_key"] is not None:
-            kernels += [(attention.attention_source, ("to_key", "to_value"))]
+        kernels = [attention.attention_query, attention.attention_source]
     launches = []
-    numbers = (rows, sizes.block_m), (sources, sizes.block_n if is_dense else 1)
-    for (kernel, written), way, (number, block) in zip(kernels, ways, numbers, strict=False):
-        own |= {"edges": way, "most": number}
+    for kernel, each, (number, block) in zip(kernels, edges, numbers, strict=False):
+        own |= {"edges": each, "most": number}
         items = -(-number // block) * heads
         if call.rows.number is not None and kernel is not attention.attention_source:
             items = min(items, PROGRAMS)
         launches.append(launch_of(kernel, (items,), own))
-        if not is_dense and len(way.owner):
-            launches += _in_pieces(kernel, sizes, own, {name: known[name] for name in written})
-    return launches
-
-
-def _by_head(known: Mapping[str, Any], heads: int, least: int) -> dict[str, Any]:
-    return {
-        name: heads_of(x, heads, least) if name in BY_HEAD and x is not None else x
-        for name, x in known.items()
-    }
-
-
-def _in_pieces(
-    kernel: Any, sizes: TileSizes, own: dict[str, Any], written: Mapping[str, Tensor]
-) -> list[Launch]:
-    """Return launches that compute the pieces of long rows, and merge them into what is written."""
-    call, edges = own["call"], own["edges"]
-    heads, pieces = call.heads.value, len(edges.owner)
-    tables = {x: y.new_empty(pieces, *y.shape[1:], dtype=torch.float32) for x, y in written.items()}
-    whole = own | {"part_softmax": tables.get("softmax")}
-    whole["before"] = None if "to_key" in tables else call.rows.before
-    parts = _by_head(tables, heads, 4)
-    of_pieces = own | parts | {"most": pieces} | with_options(sizes._replace(in_pieces=True))
-    launches = [launch_of(kernel, (pieces * heads,), of_pieces)]
-    for name in filter(BY_HEAD.__contains__, written):
-        merged = {"out": own[name], "parts": parts[name]}
-        merged |= with_options(row_sizes(own[name].block.value))
-        grid = (len(edges.rows) * heads,)
-        launches.append(launch_of(attention.merge_pieces, grid, whole | merged))
-    return launches
+    return launches[:1] if backward and known["to_key"] is None else launches
 
 
 def tile_sizes(width: int, dtype: torch.dtype, *, by_edge: bool) -> TileSizes:
-    """Return the sizes of dense tiles for heads of `width` features, a power of two.
+    """Return the sizes of dense tiles for heads of `width` features.
 
     Tiles are smaller with `by_edge`, for calls with a bias or dropout, which need more registers.
     """
-    sizes = (FLOAT32 if dtype == torch.float32 else HALF)[width]
+    tables = (FLOAT32 if dtype == torch.float32 else HALF).items()
+    sizes = next(sizes for widest, sizes in tables if width <= widest)
     return sizes._replace(block_n=min(sizes.block_n, 32)) if by_edge else sizes
 
 

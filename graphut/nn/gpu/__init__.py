@@ -9,7 +9,7 @@ from typing import Any
 
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks as AsyncFiniteChecks
 from graphut.nn.gpu.async_checks import synchronize
-from graphut.nn.gpu.modes import ProgramError, limit_mode, mode
+from graphut.nn.gpu.settings import ProgramError, limit_mode, mode
 from graphut.nn.gpu.settings import program_of as program_of
 
 __all__ = ["mode", "release", "synchronize"]

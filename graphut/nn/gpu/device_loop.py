@@ -9,11 +9,11 @@ from torch import Tensor
 from graphut.attention import EdgeLayout
 from graphut.attention.first_derivatives import once_differentiable
 from graphut.attention.layout import full_size, node_counts
-from graphut.attention.triton.launches import IntervalTables, edges_of, tensors_of
+from graphut.attention.triton.launches import edges_of, tensors_of
 from graphut.nn.call import Call, LoopOutput
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
 from graphut.nn.gpu.program import Program, copy_by_dtype
-from graphut.nn.gpu.replay import Lease, lease_of
+from graphut.nn.gpu.replay import Lease
 from graphut.nn.gpu.settings import NORMS, PLACES, Settings
 from graphut.nn.halting import HaltingUnit, ScheduledHalting
 from graphut.nn.ponder import FlopCount
@@ -46,7 +46,7 @@ def program_inputs(call: Call, step: Any, halting: Any, settings: Settings) -> d
     layers = {"query": step.attention.query, "key_value": step.attention.key_value}
     layers |= {"output": step.attention.output}
     layers |= {"first": step.transition.layers[0], "last": step.transition.layers[3]}
-    if settings.crosses:
+    if step.cross_attention is not None:
         cross, encoded = step.cross_attention, call.store.encoded
         assert encoded is not None
         found["encoded"] = encoded.stored(cross).to(settings.work)
@@ -94,7 +94,8 @@ class _Recurrence(torch.autograd.Function):
     def backward(ctx: Any, to_out: Tensor, to_remainder: Tensor, *_: Any) -> tuple[Any, ...]:
         *tensors, ticket = ctx.saved_tensors
         with torch.cuda.device_of(tensors[0]):
-            lease = lease_of(ticket) or _run_forward(ctx, tensors)
+            # Hooks of autograd may have copied the ticket, and dropped it.
+            lease = getattr(ticket.untyped_storage(), "lease", None) or _run_forward(ctx, tensors)
             targets = [lease.program.whole[x] for x in ("to_out", "to_remainder")]
             pairs = zip(targets, (to_out, to_remainder), strict=True)
             grads = [torch.zeros_like(x) if grad is None else grad for x, grad in pairs]
@@ -125,10 +126,7 @@ def layout_inputs(
     """Return the inputs of a program that describe the edges of an attention layer."""
     width = inputs[f"{prefix}output_weight"].shape[1] // settings.heads[bool(prefix)]
     drops = settings.dropout[PLACES.index(f"{prefix}attention")] > 0
-    edges = edges_of(layout, width, by_edge=drops, both=settings.learns)
-    if isinstance(edges, IntervalTables):
-        edges = edges._replace(ids=None)  # dropout goes by the number of an edge
-    return tensors_of(edges, prefix)
+    return tensors_of(edges_of(layout, width, by_edge=drops, both=settings.learns), prefix)
 
 
 class DeviceWork(FlopCount):

@@ -1,27 +1,28 @@
 """A recurrence as a fixed sequence of kernel launches, whatever nodes halt at which step."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from graphut.attention.triton.inputs import (
+from graphut.attention.triton.launches import (
     Dropout,
     Launch,
     Rows,
     TileSizes,
     constant,
     dropout_of,
+    edges_from,
     launch_of,
+    launches_of,
     named,
     padded,
     with_options,
 )
-from graphut.attention.triton.launches import edges_from, launches_of
-from graphut.nn.gpu.arguments import NO_OPERAND, Gradients, Norm, Operand, Shared, Step
+from graphut.nn.gpu.kernels import NO_OPERAND, Gradients, Norm, Operand, Shared, Step
 from graphut.nn.gpu.kernels.products import product, weight_gradient
 from graphut.nn.gpu.kernels.rows import advance, finish, finish_backward, rows_backward
 from graphut.nn.gpu.settings import NORMS, PLACES, Settings
@@ -31,13 +32,9 @@ GROUP = 1024  # nodes whose active ones are counted together
 ALIGNED = 4  # int32 in 16 bytes, for which one variant of a kernel is compiled
 PROGRAMS = 256  # of a kernel that loops over rows, or over parts of a weight's gradient
 ALL = slice(None)  # all steps
+# Tensors to which programs add.
+ADDED = {"signals", "unit", "to_encodings", *(f"{norm}_parts" for norm in NORMS)}
 Tensors = Mapping[str, Tensor]  # by their names in `graphut.nn.gpu.device_loop` and in kernels
-
-
-class Work(NamedTuple):
-    """Operations of torch among launches."""
-
-    run: Callable[[], Any]
 
 
 class Program:
@@ -52,12 +49,12 @@ class Program:
         self.settings, self.given = settings, inputs
         self.inputs: Tensors = {**inputs, **self.weights.tensors}
         self.size, self.width = inputs["states"].shape
-        self.work = settings.work
+        self.work, self.crosses = settings.work, "encoded" in inputs
         # The sums in a step, each with the LayerNorm that is applied to it.
-        sums = ["rows", "middle", *["crossed"] * settings.crosses, "sums"]
-        norms = ["attention", *["cross"] * settings.crosses, "transition"]
+        sums = ["rows", "middle", *["crossed"] * self.crosses, "sums"]
+        norms = ["attention", *["cross"] * self.crosses, "transition"]
         after: list[str | None] = [None, *norms] if settings.norm == "post" else [*norms, None]
-        self.norms = dict(zip(sums, after if settings.norm else [None] * 4, strict=False))
+        self.norms = dict(zip(sums, after, strict=True))
         # What each weight is multiplied by, the result, and what is added to it.
         self.reads = {"joint": "rows", "output": "mixed", "last": "inner", "first": sums[-2]}
         self.reads |= {"cross_query": "middle", "cross_output": "cross_mixed"}
@@ -71,19 +68,18 @@ class Program:
         self._allocate()
         self.shared = self._shared()
         steps = range(1, settings.max_steps + 1)
-        self.forward: list[Launch | Work] = [Work(self.weights.prepare)]
+        self.forward: list[Any] = [self.weights.prepare]
         self.forward += [launch for t in steps for launch in self._forward(t)]
         errors, first = self.whole["errors"], self.whole["first_error"]
-        self.forward.append(Work(lambda: torch.amin(errors, 0, keepdim=True, out=first)))
-        self.backward: list[Launch | Work] = []
+        self.forward.append(partial(torch.amin, errors, 0, True, out=first))
+        self.backward: list[Any] = []
         if settings.learns:
             self._allocate_gradients()
-            if "to_encodings" in self.whole:
-                self.backward.append(Work(self.whole["to_encodings"].zero_))
+            if zeros := [x for name, x in (self.parts | self.whole).items() if name in ADDED]:
+                self.backward.append(partial(torch._foreach_zero_, zeros))
             self.backward += [launch for t in reversed(steps) for launch in self._backward(t)]
             self.backward += map(self._weight_gradient, self.products)
-            self.weights.allocate_gradients()
-            self.backward.append(Work(partial(self.weights.collect, self.parts)))
+            self.backward.append(partial(self.weights.collect, self.parts))
         kinds = (self.inputs, self.whole, self.steps, self.parts)
         self.nbytes = sum(x.nbytes for kind in kinds for x in kind.values())  # at most
 
@@ -117,7 +113,7 @@ class Program:
         size, width, steps = self.size, self.width, self.settings.max_steps
         self.block = max(1, min(32, 2048 // padded(width)))  # rows of a tile of whole rows
         short, wide = torch.int32, torch.float32
-        self._share("halted settled closed", size, dtype=short)
+        self._share("halted settled", size, dtype=short)
         self._share("spent remainder", size, dtype=wide)
         self._share("out", size, width)
         self._share("going", steps + 1, size // GROUP + 1, dtype=short)
@@ -140,7 +136,7 @@ class Program:
         steps, self.programs = self.settings.max_steps, min(PROGRAMS, -(-size // self.block))
         self._share("to_out to_states passed", size, width)
         self._share("to_remainder to_spent", size, dtype=wide)
-        crossed = ["cross_query"] * self.settings.crosses
+        crossed = ["cross_query"] * self.crosses
         for name in [*[*self.norms][1:], "query", "table", "inner", *crossed]:
             self.steps[f"to_{name}"] = torch.empty_like(self.steps[name])
         for prefix, heads, feats in self._attentions():
@@ -158,8 +154,8 @@ class Program:
             self.parts["unit"] = self._new(self.programs, width + 1, dtype=wide)
         for norm in filter(None, self.norms.values()):
             self._share(f"{norm}_parts", self.programs, 2, width, dtype=wide)
-            for i, name in enumerate(("scale", "shift")):
-                self.parts[f"{norm}_{name}"] = self.whole[f"{norm}_parts"][:, i]
+            for i, name in enumerate(("weight", "bias")):
+                self.parts[f"{norm}_norm_{name}"] = self.whole[f"{norm}_parts"][:, i]
         for name in self.products:
             weight = given[f"{name}_weight"]
             tiles = product_tiles(weight.shape[1], len(weight), self.work)
@@ -195,7 +191,7 @@ class Program:
         norm = self.norms.get(value)
         if norm is None:
             return None
-        scale, shift = (self.inputs[f"{norm}_{x}"] for x in ("scale", "shift"))
+        scale, shift = (self.inputs[f"{norm}_norm_{x}"] for x in ("weight", "bias"))
         eps = self.settings.eps[NORMS.index(norm)]
         return Norm(self.steps[f"stats_{value}"][at], scale, shift, eps)
 
@@ -285,7 +281,7 @@ class Program:
     def _update(self, t: int) -> list[Launch]:
         """Return the launches from the input of a step to its last sum."""
         launches = [self._multiply("joint", t), *self._attend(t), self._multiply("output", t)]
-        if self.settings.crosses:
+        if self.crosses:
             launches += [self._multiply("cross_query", t), *self._attend(t, "cross_")]
             launches += [self._multiply("cross_output", t)]
         return [*launches, self._multiply("first", t), self._multiply("last", t)]
@@ -297,7 +293,7 @@ class Program:
             self._pass("last", t, steps["to_inner"]),
             *self._through(t, "first", steps["to_sums"]),
         ]
-        if self.settings.crosses:
+        if self.crosses:
             launches += [
                 self._pass("cross_output", t, whole["cross_to_mixed"]),
                 *self._attend(t, "cross_", backward=True),
@@ -316,8 +312,6 @@ class Program:
         """Return launches for the gradient of a sum, which a weight and the next sum read."""
         value, pre = self.reads[name], self.settings.norm == "pre"
         to_value = self.steps[f"to_{value}"][t - 1]
-        if self.norms[value] is None:
-            return [self._pass(name, t, to_value, to_next)]
         own = {"residual": to_next if pre else None, "to_rows": to_value}
         return [
             self._pass(name, t, self.whole["passed"], None if pre else to_next),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from threading import RLock
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,10 +14,8 @@ from torch import Tensor
 from graphut.attention.layout import full_size
 from graphut.attention.tracing import is_capturing, outside_autocast
 from graphut.attention.triton.function import INTERPRETED
-from graphut.attention.triton.inputs import Launch
-from graphut.nn.gpu.modes import ProgramError, limit_mode, mode_for
-from graphut.nn.gpu.program import Program, Work
-from graphut.nn.gpu.settings import Settings
+from graphut.nn.gpu.program import Program
+from graphut.nn.gpu.settings import ProgramError, Settings, limit_mode, mode_for
 
 # Of the programs that are kept while no call uses them.
 MOST, MOST_BYTES = 64, 8 * 2**30
@@ -30,29 +29,27 @@ class Replay:
     caller is captured, the launches are made one by one.
     """
 
-    def __init__(self, launches: Sequence[Launch | Work], settings: Settings) -> None:
+    def __init__(self, launches: Sequence[Any], settings: Settings) -> None:
         self._launches, self._settings = launches, settings
-        self._has_run = False
+        self.has_run = False
         self._replay: Callable[[], None] | None = None
 
     def run(self, launches: int | None = None) -> None:
         """Make all launches, or the first few."""
         if launches not in (None, len(self._launches)):
-            for launch in self._launches[:launches]:
-                launch.run()
-            return
+            return self._launch(launches)
         as_graph = not (INTERPRETED or is_capturing()) and mode_for(self._settings) == "graphs"
-        if as_graph and self._has_run and self._replay is None:
+        if as_graph and self.has_run and self._replay is None:
             try:
                 self._replay = capture(self._launch)
             except Exception as error:
                 limit_mode(self._settings, "launches", error)
         (self._replay if as_graph and self._replay else self._launch)()
-        self._has_run = True  # an interrupted run may not have compiled all kernels
+        self.has_run = True  # an interrupted run may not have compiled all kernels
 
-    def _launch(self) -> None:
-        for launch in self._launches:
-            launch.run()
+    def _launch(self, launches: int | None = None) -> None:
+        for launch in self._launches[:launches]:
+            launch()
 
 
 def capture(run: Callable[[], None]) -> Callable[[], None]:
@@ -83,7 +80,7 @@ class Kept:
     """A program with the graphs of its launches, and what it can be used for."""
 
     def __init__(self, key: Hashable, program: Program) -> None:
-        self.key, self.program, self.has_run = key, program, False
+        self.key, self.program = key, program
         kinds = program.forward, program.backward
         self.forward, self.backward = (Replay(each, program.settings) for each in kinds)
 
@@ -125,17 +122,18 @@ class Lease:
         self._kept, self.program = found, found.program
 
     @contextmanager
-    def guard(self) -> Iterator[None]:
+    def guard(self) -> Iterator[Kept]:
         """Drop the program if launches fail or are interrupted; raise `ProgramError` if they fail.
 
         Nobody knows how far they got. Autocast would change the dtypes of operations among them.
         """
         kept, self._kept = self._kept, None
+        assert kept is not None
         try:
             with outside_autocast("cuda"):
-                yield
+                yield kept
         except Exception as error:
-            raise ProgramError from error
+            raise ProgramError(str(error)) from error
         self._kept = kept
 
     def run(self, launches: int | None = None) -> None:
@@ -144,21 +142,15 @@ class Lease:
         The first time, those of the backward pass follow, with any gradients: if one of them fails,
         the general loop can still run.
         """
-        kept = self._kept
-        assert kept is not None
-        with self.guard():
+        with self.guard() as kept:
             kept.forward.run(launches)
-            if not (kept.has_run or INTERPRETED):
+            if not (kept.backward.has_run or INTERPRETED):
                 kept.backward.run()
-            kept.has_run = True
 
     def run_backward(self) -> None:
-        """Make the launches of the backward pass; drop the program if they fail."""
-        kept, self._kept = self._kept, None
-        assert kept is not None
-        with outside_autocast("cuda"):
+        """Make the launches of the backward pass."""
+        with self.guard() as kept:
             kept.backward.run()
-        self._kept = kept
 
     def give_back(self) -> None:
         """Keep the program for later calls."""
@@ -167,7 +159,7 @@ class Lease:
             return
         with _lock:
             idle.append(kept)
-            while len(idle) > MOST or (len(idle) > 1 and _nbytes() > MOST_BYTES):
+            while len(idle) > MOST or sum(x.program.nbytes for x in idle[:-1]) > MOST_BYTES:
                 del idle[0]
 
     def __del__(self) -> None:
@@ -182,11 +174,6 @@ class Lease:
         ticket = torch.empty(0, device="cpu")
         ticket.untyped_storage().lease = self  # type: ignore[attr-defined]
         return ticket
-
-
-def lease_of(ticket: Tensor) -> Lease | None:
-    """Return the lease of a ticket, or None if hooks have copied the ticket and dropped it."""
-    return getattr(ticket.untyped_storage(), "lease", None)
 
 
 def release() -> None:
@@ -210,10 +197,8 @@ def full_shapes(inputs: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
     }
 
 
-def _nbytes() -> int:
-    return sum(kept.program.nbytes for kept in idle)
-
-
 # Inputs with a row for each node; those for edges have the full size already.
 _BY_NODE = {"states", "encodings", "schedule", "encoded"}
-_BY_NODE |= {f"{prefix}{name}" for prefix in ("", "cross_") for name in ("lo", "hi", "row_starts")}
+_BY_NODE |= {
+    f"{prefix}{name}" for prefix in ("", "cross_") for name in ("in_lo", "in_hi", "in_row_starts")
+}

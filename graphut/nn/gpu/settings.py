@@ -1,7 +1,14 @@
-"""Settings of a `Program`, a sequence of launches on a GPU, and whether a recurrence has one."""
+"""Settings of a `Program`, a sequence of launches on a GPU, and whether a call has one.
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+The mode chooses between CUDA graphs, single launches and the general loop.
+"""
+
+import os
+import warnings
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,7 +18,6 @@ from torch.nn.modules.module import _has_any_global_hook
 from graphut.attention import EdgeLayout
 from graphut.attention.layout import full_size
 from graphut.nn.attention import MultiHeadAttention
-from graphut.nn.gpu.modes import mode_for
 from graphut.nn.halting import HaltingUnit, ScheduledHalting
 from graphut.nn.layers import is_hooked
 from graphut.nn.noise import kinds_of_noise
@@ -29,10 +35,15 @@ _MOST = 2**30 - 1  # twice the number of a step and a node is one int32
 # The modules that the kernels compute.
 _KNOWN: tuple[type[nn.Module], ...] = (
     *(UniversalTransformerStep, MultiHeadAttention, PositionwiseTransition, nn.Sequential),
-    *(nn.Linear, nn.LayerNorm, nn.Dropout, nn.Identity),
+    *(nn.Linear, nn.LayerNorm, nn.Dropout, nn.Identity, nn.GELU, nn.ReLU),
 )
+_ACTIVATIONS = {nn.GELU: "gelu", nn.ReLU: "relu"}
 _METHODS = {"forward", "project", "readout", "value_shift"}
 _CALL = nn.Module.__call__
+MODES = ("off", "launches", "graphs")
+_mode: ContextVar[str | None] = ContextVar("graphut_gpu", default=None)
+# For settings of a program whose kernels or CUDA graph failed: the mode that remains.
+_limits: dict[Hashable, str] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +52,7 @@ class Settings:
 
     max_steps: int
     heads: tuple[int, ...]  # of self-attention and of any cross-attention
-    crosses: bool  # whether there is cross-attention
-    norm: str | None
+    norm: str  # "pre" or "post"
     eps: tuple[float, ...]  # of each of `NORMS`
     dropout: tuple[float, ...]  # in each of `PLACES`
     activation: str  # as in `graphut.nn.gpu.kernels.products`
@@ -54,7 +64,6 @@ class Settings:
     moves_values: bool = False  # whether the step signal is in biases, not in stored values
     reads_input: bool = False  # whether the halting unit reads the input of the step
     threshold: float = 1.0
-    forced: bool = False
     # With `EventDriven`, where a step is one of some rounds:
     tol: float = 0.0
     levels: int = 0  # of `Quantized` states; 0 without
@@ -67,12 +76,10 @@ def program_of(call: Any) -> tuple[Settings | None, bool]:
     """
     layer, store, rule = call.layer, call.store, call.rule
     layout, between = store.layout, store.cross_layout
-    if not (call.feat.is_cuda and store.replaces_all):
-        return None, True
     pairs = [(step.attention, layout) for step in call.steps]
     if between is not None:
         pairs += [(step.cross_attention, between) for step in call.steps if step.cross_attention]
-    if not all(
+    if not (call.feat.is_cuda and layout.halo is None) or not all(
         isinstance(attention, MultiHeadAttention) and attention.uses_triton(edges, call.feat)
         for attention, edges in pairs
     ):
@@ -86,6 +93,7 @@ def program_of(call: Any) -> tuple[Settings | None, bool]:
     may_run = may_run and len(call.steps) == 1
     if not may_run or (layer.training and noisy) or is_watched:
         return None, halts
+    device, dtype = call.feat.device.type, call.feat.dtype
     program = program_settings(
         call.steps[0],
         rule,
@@ -95,12 +103,9 @@ def program_of(call: Any) -> tuple[Settings | None, bool]:
         max_steps=call.max_steps,
         learns=torch.is_grad_enabled(),
         levels=0 if call.quantize is None else call.quantize.levels,
+        work=torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else dtype,
     )
-    if program is not None:
-        device, dtype = call.feat.device.type, call.feat.dtype
-        autocast = torch.is_autocast_enabled(device)
-        program = replace(program, work=torch.get_autocast_dtype(device) if autocast else dtype)
-        program = None if mode_for(program) == "off" else program
+    program = None if program is None or mode_for(program) == "off" else program
     return program, call.is_waking or (halts and program is None)
 
 
@@ -114,6 +119,7 @@ def program_settings(
     max_steps: int,
     learns: bool,
     levels: int = 0,
+    work: torch.dtype = torch.float32,
 ) -> Settings | None:
     """Return the settings of a program for a recurrence, or None if there is none for it.
 
@@ -121,7 +127,7 @@ def program_settings(
     whose probabilities are those of a unit or of a schedule. Or the rule is `EventDriven`, without
     dropout and gradients.
     """
-    if not is_plain(step):
+    if not _is_plain(step):
         return None
     dropout, cross = tuple(_dropouts(step)), step.cross_attention
     own: dict[str, Any] = {"stored": "none"}
@@ -130,38 +136,30 @@ def program_settings(
         max_steps = min(ROUNDS, max_steps)
         own |= {"tol": rule.tol, "levels": levels}
     elif type(rule) is ACT:
-        fits = (
-            rule.weighting == "sum"
-            and rule.min_steps == 1
-            and not levels
-            and _knows_halting(halting, layout)
-        )
+        is_sum = rule.weighting == "sum" and rule.min_steps == 1 and rule.forced_remainder
+        fits = is_sum and not levels and _knows_halting(halting, layout)
         if halted != "stale":
             # Otherwise the step signal moves all values of a step by one vector.
             moves = step.has_linear_projection and not (layout.has_empty_rows or dropout[0])
             own["stored"] = "halting" if halted == "frozen" or moves else "all"
             own["moves_values"] = halted == "copied" and moves
         own["low"] = halting.share if isinstance(halting, ScheduledHalting) else None
-        own |= {"threshold": rule.threshold, "forced": rule.forced_remainder}
-        own["reads_input"] = rule.halt_from == "input"
+        own |= {"threshold": rule.threshold, "reads_input": rule.halt_from == "input"}
     else:
         return None
-    activation = _activation(step.transition.layers[1])
-    too_large = (
-        step.attention.in_feats[1] > WIDEST or (max_steps + 1) * full_size(layout.num_src) > _MOST
-    )
-    if not fits or activation is None or too_large:
+    too_large = (max_steps + 1) * full_size(layout.num_src) > _MOST
+    if not fits or too_large or step.attention.in_feats[1] > WIDEST:
         return None
     layers = [step.attention] if cross is None else [step.attention, cross]
     return Settings(
         max_steps=max_steps,
         heads=tuple(layer.num_heads for layer in layers),
-        crosses=cross is not None,
         norm=step.norm,
         eps=tuple(getattr(getattr(step, f"{name}_norm"), "eps", 0.0) for name in NORMS),
         dropout=dropout,
-        activation=activation,
+        activation=_ACTIVATIONS[type(step.transition.layers[1])],
         learns=learns,
+        work=work,
         **own,
     )
 
@@ -170,20 +168,11 @@ def _knows_halting(halting: nn.Module | None, layout: EdgeLayout) -> bool:
     """Return whether the kernels compute what a halting module computes."""
     if type(halting) is ScheduledHalting:
         fits = halting.steps.shape == (layout.num_dst,) and 0.0 <= halting.share <= 1.0
-        return fits and is_untouched(halting)
+        return fits and _is_untouched(halting)
     if type(halting) is not HaltingUnit or halting.norm is not None:
         return False
     plain = type(halting.linear) is nn.Linear and halting.linear.bias is not None
-    return plain and all(map(is_untouched, halting.modules()))
-
-
-def _activation(layer: nn.Module) -> str | None:
-    """Return the name of an activation in the kernels, or None if they do not know it."""
-    if not is_untouched(layer):
-        return None
-    if type(layer) is nn.GELU and layer.approximate == "none":
-        return "gelu"
-    return "relu" if type(layer) is nn.ReLU else None
+    return plain and all(map(_is_untouched, halting.modules()))
 
 
 def _dropouts(step: Any) -> Iterator[float]:
@@ -195,26 +184,85 @@ def _dropouts(step: Any) -> Iterator[float]:
         yield layer.p if layer.training else 0.0
 
 
-def is_untouched(module: nn.Module) -> bool:
+def _is_plain(step: UniversalTransformerStep) -> bool:
+    """Return whether a step has no hooks and only parts that the kernels compute."""
+    transition = step.transition
+    if not (step.residual and step.norm) or step.activation is not None:
+        return False
+    if type(transition) is not PositionwiseTransition:
+        return False
+    first, activation, drop, last = transition.layers
+    kinds = [type(layer) for layer in (first, drop, last)]
+    return (
+        kinds == [nn.Linear, nn.Dropout, nn.Linear]
+        and type(activation) in _ACTIVATIONS
+        and getattr(activation, "approximate", "none") == "none"
+        and all(type(x) in _KNOWN and _is_untouched(x) for x in step.modules())
+        and all(getattr(x, "degree_scale", None) is None for x in step.modules())
+    )
+
+
+def _is_untouched(module: nn.Module) -> bool:
     """Return whether a module has neither hooks nor methods of its own."""
     return not is_hooked(module) and _METHODS.isdisjoint(vars(module))
 
 
-def is_plain(step: UniversalTransformerStep) -> bool:
-    """Return whether a step has no hooks and only graphut's own parts, but for the activation."""
-    transition = step.transition
-    if not (
-        step.residual and step.activation is None and type(transition) is PositionwiseTransition
-    ):
-        return False
-    kinds = [type(layer) for layer in transition.layers]
-    if kinds[:1] + kinds[2:] != [nn.Linear, nn.Dropout, nn.Linear]:
-        return False
-    activation = set(transition.layers[1].modules())
-    return all(
-        type(module) in _KNOWN
-        and is_untouched(module)
-        and getattr(module, "degree_scale", None) is None
-        for module in step.modules()
-        if module not in activation
+class ProgramError(Exception):
+    """A program could not be made, compiled or launched; its cause says why."""
+
+
+@contextmanager
+def mode(name: str) -> Iterator[None]:
+    """Choose how recurrences run on a GPU, inside a `with` statement.
+
+    The environment variable `GRAPHUT_GPU` chooses it for a whole process. The results are the same
+    except for rounding.
+
+    Parameters
+    ----------
+    name
+        `"graphs"`, the default: the kernels of all steps are launched as one CUDA graph.
+        `"launches"`: the same kernels, launched one by one. `"off"`: the general loop, in which the
+        host waits in each step.
+
+    Raises
+    ------
+    ValueError
+        If `name` is none of these.
+
+    Examples
+    --------
+    >>> from graphut.nn import gpu
+    >>> with gpu.mode("launches"):
+    ...     pass  # calls of recurrences
+    """
+    token = _mode.set(_check(name, "name"))
+    try:
+        yield
+    finally:
+        _mode.reset(token)
+
+
+def mode_for(settings: Hashable) -> str:
+    """Return the mode of a call whose program has these settings."""
+    chosen = _mode.get() or _check(os.environ.get("GRAPHUT_GPU", "graphs"), "GRAPHUT_GPU")
+    return min(chosen, _limits.get(settings, "graphs"), key=MODES.index)
+
+
+def limit_mode(settings: Hashable, name: str, error: BaseException | None) -> None:
+    """Use at most the mode `name` for these settings from now on, and say why."""
+    _limits[settings] = name
+    does = "makes its launches one by one" if name == "launches" else "runs in the general loop"
+    reason = " ".join(str(error).split())[-300:]
+    warnings.warn(
+        f"a recurrence on a GPU {does}, which is slower: {type(error).__name__}: {reason}. "
+        f"GRAPHUT_GPU={name} avoids this warning.",
+        RuntimeWarning,
+        stacklevel=2,
     )
+
+
+def _check(name: str, what: str) -> str:
+    if name not in MODES:
+        raise ValueError(f"{what} must be one of {', '.join(MODES)}, got {name!r}")
+    return name

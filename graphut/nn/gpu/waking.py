@@ -7,21 +7,20 @@ import triton.language as tl
 from torch import Tensor
 
 from graphut.attention.layout import node_counts
-from graphut.attention.triton.inputs import Launch, constant
 from graphut.attention.triton.launches import (
     PROGRAMS,
-    SPLIT,
     CSREdges,
+    Launch,
     by_source,
-    csr_edges,
+    constant,
+    edges_from,
     tensors_of,
 )
 from graphut.nn.call import Call, LoopOutput
 from graphut.nn.gpu.async_checks import NO_ERROR
 from graphut.nn.gpu.device_loop import layout_inputs, program_inputs
-from graphut.nn.gpu.kernels.rows import advance
-from graphut.nn.gpu.kernels.waking import count, settle
-from graphut.nn.gpu.program import GROUP, Program, Tensors, Work
+from graphut.nn.gpu.kernels.rows import advance, count, settle
+from graphut.nn.gpu.program import GROUP, Program, Tensors
 from graphut.nn.gpu.replay import Lease
 from graphut.nn.gpu.settings import Settings
 from graphut.nn.waking import Start, waking_output
@@ -51,7 +50,7 @@ class WakingProgram(Program):
     def begin(self, frontier: Tensor | None, num_dst: int) -> None:
         """Project all sources to keys and values, and wake the nodes in `frontier` (None: all)."""
         for launch in self.start:
-            launch.run()
+            launch()
         torch._foreach_zero_([self.whole[x] for x in ("halted", "updates", "last_change")])
         if frontier is None:
             self.whole["halted"][:num_dst].fill_(1)
@@ -74,7 +73,7 @@ class WakingProgram(Program):
 
     def _forward(self, t: int) -> list[Launch]:
         settings, blocks, update = self.settings, self.size // self.block + 1, self._update(t)
-        out_edges = csr_edges(self.inputs, "out_")
+        out_edges = edges_from(self.inputs)[1]
         levels = constant(settings.levels)
         by_node = self.whole["updates"], self.whole["last_change"]
         is_relative = constant(settings.norm == "pre")
@@ -84,7 +83,7 @@ class WakingProgram(Program):
         if t == 1:  # all sources are listed, and projected to keys and values
             everyone = listed | {"shared": self.shared._replace(stored=constant("all"))}
             begin = self._launch(advance, t, (blocks,), **everyone, is_first=True)
-            self.start: list[Launch | Work] = [Work(self.weights.prepare), begin, update[0]]
+            self.start: list[Any] = [self.weights.prepare, begin, update[0]]
         return [
             self._launch(count, t, (self.size // GROUP + 1,)),
             self._launch(advance, t, (blocks,), is_first=False, **listed),
@@ -102,7 +101,7 @@ def run_program(call: Call, start: Start | None) -> LoopOutput:
     if start is not None:
         inputs["states"] = torch.cat([start.shown, inputs["states"][len(start.shown) :]])
     inputs |= layout_inputs(layout, "", settings, inputs)
-    inputs |= tensors_of(layout.cached(by_source, SPLIT)._replace(ids=None), "out_")
+    inputs |= tensors_of([layout.cached(by_source)._replace(ids=None)], ways=["out"])
     lease = Lease(WakingProgram, settings, inputs)
     program, sizes = lease.program, list[int]()
     assert isinstance(program, WakingProgram)

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from graphut.nn.gpu.settings import NORMS, Settings
+from graphut.nn.gpu.settings import Settings
 
 LAYERS = ("output", "first", "last", "cross_query", "cross_output")  # besides query and key_value
+BIASES = [f"{name}_bias" for name in LAYERS]
 ROWS = {"states", "encodings", "encoded"}  # inputs that are no weights
 
 
@@ -28,34 +29,27 @@ class Weights:
         self.given = {k: x for k, x in given.items() if x.is_floating_point() and k not in ROWS}
         self.tensors, self._computed = self._derive(self.given), dict[str, Tensor]()
         sums = {"joint_bias", "unit", *["output_bias"] * self.moves}
+        products = {"joint_weight", *(f"{name}_weight" for name in LAYERS)}
+        dtypes = dict.fromkeys(sums, torch.float32) | dict.fromkeys(products, settings.work)
         for name, x in self.tensors.items():
-            wide = torch.float32 if name in sums else x.dtype
-            dtype = settings.work if name.endswith("_weight") else wide
+            dtype = dtypes.get(name, x.dtype)
             if name in sums or name == "joint_weight" or x.dtype != dtype:
                 self._computed[name] = torch.empty_like(x, dtype=dtype)
         self.tensors |= self._computed
+        size = sum(x.numel() for x in self.given.values()) * settings.learns
+        self._flat = given["query_weight"].new_empty(size)  # for all gradients
 
     def _derive(self, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return all weights from the parameters, which may be differentiated."""
-        kinds = ("weight", "bias")
-        found = {
-            f"{name}_{kind}": x if kind == "weight" else x[None]
-            for name in LAYERS
-            for kind in kinds
-            if (x := given.get(f"{name}_{kind}")) is not None
-        }
-        for kind in kinds:
+        found = {**given}
+        for name in filter(given.__contains__, BIASES):
+            found[name] = given[name][None]
+        for kind in ("weight", "bias"):
             if f"query_{kind}" in given:
                 joint = torch.cat([given[f"{name}_{kind}"] for name in ("query", "key_value")])
                 found[f"joint_{kind}"] = joint if kind == "weight" else joint[None]
-        for norm in NORMS:
-            if f"{norm}_norm_weight" in given:
-                found[f"{norm}_scale"] = given[f"{norm}_norm_weight"]
-                found[f"{norm}_shift"] = given[f"{norm}_norm_bias"]
         if "unit_weight" in given:
             found["unit"] = torch.cat([given["unit_weight"][0], given["unit_bias"]])
-        if "signals" in given:
-            found["signals"] = given["signals"]
         if self.moves:
             shift = given["signals"] @ given["key_value_weight"].t()
             moved = shift[:, shift.shape[1] // 2 :] @ given["output_weight"].t()
@@ -69,11 +63,6 @@ class Weights:
         found = self._derive(self.given)
         for name, x in self._computed.items():
             x.copy_(found[name])
-
-    def allocate_gradients(self) -> None:
-        """Allocate one tensor for all gradients."""
-        like = self.given["query_weight"]
-        self._flat = like.new_empty(sum(x.numel() for x in self.given.values()))
 
     def _views(self, flat: Tensor) -> dict[str, Tensor]:
         parts = flat.split([x.numel() for x in self.given.values()])

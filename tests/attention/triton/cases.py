@@ -2,13 +2,12 @@
 
 from typing import Any
 
-import pytest
 import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout, edge_attention
 from graphut.attention.backend import AttentionCall
-from graphut.attention.triton import function, launches
+from graphut.attention.triton import function
 from graphut.topology import Window
 from tests.attention.naive import hubs
 from tests.helpers import assert_same, gradients, normal
@@ -49,16 +48,12 @@ def everything(layout: EdgeLayout, heads: int = 2) -> dict[str, Any]:
     return {"edge_bias": bias, "dropout": 0.4, "seed": 9}
 
 
-def by_kernels(
-    layout: EdgeLayout, tensors: list[Tensor], split: int = launches.SPLIT, **options: Any
-) -> list[Tensor]:
-    """Output and all gradients, computed where kernels run; `split` edges are a long row."""
+def by_kernels(layout: EdgeLayout, tensors: list[Tensor], **options: Any) -> list[Tensor]:
+    """Output and all gradients, computed where kernels run."""
     tensors = [_copy(x, device=DEVICE) for x in tensors]
     options = {name: _copy(x, device=DEVICE) for name, x in ({"scale": 0.6} | options).items()}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(launches, "SPLIT", split)
-        out = attend(layout.to(DEVICE), *tensors, **options).cpu()
-        return [x.cpu() for x in (out, *gradients([out], _learned(tensors, options)))]
+    out = attend(layout.to(DEVICE), *tensors, **options).cpu()
+    return [x.cpu() for x in (out, *gradients([out], _learned(tensors, options)))]
 
 
 def by_masks(
@@ -76,8 +71,7 @@ def by_masks(
 
 def agrees(layout: EdgeLayout, tensors: list[Tensor], tolerance: float = 1e-5, **more: Any) -> None:
     """Compare the kernels' output and gradients with those by masks."""
-    only_kernels = {name: more.pop(name) for name in ("split",) if name in more}
-    found = by_kernels(layout, tensors, **more, **only_kernels)
+    found = by_kernels(layout, tensors, **more)
     assert_same(found, by_masks(layout, tensors, **more), tolerance)
 
 

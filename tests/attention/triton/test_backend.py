@@ -9,7 +9,7 @@ from graphut.attention import edge_attention
 from graphut.attention.backend import AttentionCall
 from graphut.attention.key_value_memory import uses_triton
 from graphut.attention.triton import backend
-from graphut.attention.triton.backend import triton_attention
+from graphut.attention.triton.backend import attend_or_fall_back
 from graphut.topology import Causal
 from tests.attention.naive import GRAPHS, inputs
 from tests.helpers import assert_same, layout_of
@@ -32,7 +32,7 @@ def without_triton(monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_triton_attention_says_what_to_install() -> None:
     call = call_of(torch.zeros(2, 1, 4))
     with pytest.raises(ImportError, match="pip install triton, or use backend='torch'"):
-        triton_attention(call)
+        attend_or_fall_back(call)
 
 
 def test_triton_attention_refuses_tensors_on_the_cpu_where_kernels_are_compiled(
@@ -41,7 +41,7 @@ def test_triton_attention_refuses_tensors_on_the_cpu_where_kernels_are_compiled(
     pytest.importorskip("triton", reason="needs triton")
     monkeypatch.setattr("graphut.attention.triton.function.INTERPRETED", False)
     with pytest.raises(ValueError, match="needs tensors on a CUDA device, got cpu: move them"):
-        triton_attention(call_of(torch.zeros(2, 1, 4)))
+        attend_or_fall_back(call_of(torch.zeros(2, 1, 4)))
 
 
 @pytest.mark.parametrize("weights", [False, True])

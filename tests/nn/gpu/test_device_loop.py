@@ -96,21 +96,25 @@ def small(halting: list[int] | None = None, **modes: Any) -> Case:
 
 MODES: list[dict[str, Any]] = [
     {"halted": "copied", "form": "decoder"},
-    {"halted": "frozen", "form": "decoder", "norm": "pre", "topology": "rows"},
-    {"halted": "copied", "halt_from": "input", "lengths": [3, 5, 2]},
     {"halted": "copied", "norm": "pre", "halt_from": "output", "topology": "window"},
     {"halted": "copied", "norm": "pre", "topology": "rows"},
-    {"halted": "frozen", "norm": "pre", "topology": "window", "positions": False},
-    {"halted": "frozen", "halt_from": "output", "forced_remainder": False},
-    {"halted": "stale", "topology": "rows", "cost": "remainder"},
-    {"halted": "copied", "norm": None, "inject_input": True, "position_signal": None},
+    {"halted": "frozen", "halt_from": "output"},
     {"halted": "stale", "norm": "pre", "step_signal": "learned", "threshold": 0.7},
+]
+FULL: list[dict[str, Any]] = [
+    {"halted": "frozen", "form": "decoder", "norm": "pre", "topology": "rows"},
+    {"halted": "copied", "halt_from": "input", "lengths": [3, 5, 2]},
+    {"halted": "frozen", "norm": "pre", "topology": "window", "positions": False},
+    {"halted": "stale", "topology": "rows", "cost": "remainder"},
+    {"halted": "copied", "inject_input": True, "position_signal": None},
 ]
 
 
-@pytest.mark.parametrize("modes", MODES, ids=str)
+@pytest.mark.parametrize(
+    "modes", [*MODES, *(pytest.param(modes, marks=pytest.mark.full) for modes in FULL)], ids=str
+)
 def test_program_equals_the_dense_reference(modes: dict[str, Any]) -> None:
-    same_as_dense(build_case(**{"lengths": [4, 1, 3], "max_steps": 3, **modes}))
+    same_as_dense(build_case(**{"lengths": [3, 1], "max_steps": 3, **modes}))
 
 
 @pytest.mark.parametrize("bias", [9.0, -9.0], ids=["all halt at once", "none halts"])
@@ -145,12 +149,6 @@ def test_program_of_a_block_whose_other_sources_stay(modes: dict[str, Any]) -> N
         found = numbers(results(case.to("cuda")))
         assert "advance" in {name for name, _ in gpu.launches}
     assert_same(found[:5], expected[:5], 1e-5)
-
-
-def test_program_with_long_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphut.attention.triton.launches.SPLIT", 1)
-    gpu = same_as_dense(small([1, 2, 3, 1], topology="rows"))
-    assert "merge_pieces" in {name for name, _ in gpu.launches}
 
 
 def test_program_in_bfloat16_is_near_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,9 +22,9 @@ if not INTERPRET:
     pytest.skip("the kernels are compiled here: see the tests marked gpu", allow_module_level=True)
 
 from graphut.attention.triton import backend
-from graphut.attention.triton.inputs import Launch
+from graphut.attention.triton.launches import Launch
 from graphut.nn import dense_recurrence, gpu
-from graphut.nn.gpu import modes, replay
+from graphut.nn.gpu import replay, settings
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
 from graphut.nn.gpu.device_loop import layout_inputs
 from graphut.nn.gpu.program import Program
@@ -44,7 +44,7 @@ def _no_earlier_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay, "idle", [])
     monkeypatch.setattr(replay, "INTERPRETED", False)
     monkeypatch.setattr(replay, "capture", Recorder)
-    monkeypatch.setattr(modes, "_limits", {})
+    monkeypatch.setattr(settings, "_limits", {})
 
 
 @pytest.fixture
@@ -65,23 +65,23 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> Iterator[WeakSet[Program]]:
 @pytest.fixture
 def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels compute nothing, which is enough to count programs."""
-    monkeypatch.setattr(Launch, "run", lambda _: None)
+    monkeypatch.setattr(Launch, "__call__", lambda _: None)
     monkeypatch.setattr(AsyncFiniteChecks, "close", lambda _: None)
 
 
 # A way back.
 
 
-def fail(*names: str, error: Exception) -> Callable[[Launch], None]:
-    """Return a method of launches that fails for the kernels called `names`; () means all."""
-    run = Launch.run
+def fail(patch: pytest.MonkeyPatch, *names: str, error: BaseException) -> None:
+    """Let launches fail of the kernels called `names`; () means all."""
+    run = Launch.__call__
 
     def run_or_fail(launch: Launch) -> None:
         if launch.kernel.__name__ in names or not names:
             raise error
         run(launch)
 
-    return run_or_fail
+    patch.setattr(Launch, "__call__", run_or_fail)
 
 
 def in_memory_twice(monkeypatch: pytest.MonkeyPatch, times: int = 2) -> None:
@@ -105,14 +105,12 @@ def in_capture(monkeypatch: pytest.MonkeyPatch) -> None:
 
 FAILURES: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str, bool]] = {
     "in the first launch": (
-        lambda patch: patch.setattr(Launch, "run", fail("advance", error=RuntimeError("no image"))),
+        lambda patch: fail(patch, "advance", error=RuntimeError("no image")),
         "runs in the general loop.*RuntimeError: no image.*GRAPHUT_GPU=off",
         False,
     ),
     "in the backward pass": (
-        lambda patch: patch.setattr(
-            Launch, "run", fail("weight_gradient", error=RuntimeError("out of resource: shared"))
-        ),
+        lambda patch: fail(patch, "weight_gradient", error=RuntimeError("out of resource: shared")),
         "runs in the general loop.*out of resource",
         False,
     ),
@@ -126,7 +124,7 @@ def test_a_failure_is_said_once_and_results_are_right(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inject, words, stays = FAILURES[name]
-    case = small([1, 2, 2, 1], max_steps=2)
+    case = small([1, 2, 1], lengths=[2, 1], max_steps=2)
     expected = case.run(dense_recurrence)
     with gpu_stand_in() as device:
         case = case.to("cuda")
@@ -146,7 +144,7 @@ def test_a_failure_is_said_once_and_results_are_right(
 def test_without_a_compiler_attention_falls_back_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "_failure", None)
     missing = FileNotFoundError("Failed to find C compiler")
-    monkeypatch.setattr(Launch, "run", fail(error=missing))
+    fail(monkeypatch, error=missing)
     case = small(max_steps=2)
     expected = case.run(dense_recurrence)
     with (
@@ -196,7 +194,7 @@ def test_an_interrupted_program_is_dropped(monkeypatch: pytest.MonkeyPatch) -> N
     with gpu_stand_in(), torch.no_grad():
         case = small(max_steps=1).to("cuda")
         with monkeypatch.context() as patch:
-            patch.setattr(Launch, "run", fail("finish", error=KeyboardInterrupt()))  # type: ignore[arg-type]
+            fail(patch, "finish", error=KeyboardInterrupt())
             with pytest.raises(KeyboardInterrupt):
                 case.layer(case.graph, case.feat, **case.arguments)
         assert not replay.idle
@@ -289,7 +287,7 @@ def test_a_backward_pass_whose_ticket_was_copied_runs_the_steps_again(
     programs: WeakSet[Program],
 ) -> None:
     with gpu_stand_in():
-        case = small([1, 2, 2, 1], max_steps=2).to("cuda")
+        case = small([1, 2], lengths=[2], max_steps=2).to("cuda")
         expected = numbers(results(case))
         with torch.autograd.graph.saved_tensors_hooks(torch.clone, lambda x: x):
             found = numbers(results(case))
@@ -470,10 +468,9 @@ def test_most_batches_of_sentences_have_a_program(
 ) -> None:
     """Encoder and decoder of a model with 512 features train for an epoch, without memory."""
     monkeypatch.setattr(torch.cuda, "current_stream", lambda _: None)
-    settings = Settings(
+    encoder = Settings(
         max_steps=6,
         heads=(8,),
-        crosses=False,
         norm="post",
         eps=(1e-5,) * 3,
         dropout=(0.1,) * 6,
@@ -482,7 +479,7 @@ def test_most_batches_of_sentences_have_a_program(
         work=dtype,
         stored="halting",
     )
-    both = replace(settings, heads=(8, 8), crosses=True)
+    both = replace(encoder, heads=(8, 8))
     like: Any = {"dtype": dtype, "device": "meta"}
     sizes = {"query": (512, 512), "key_value": (1024, 512), "output": (512, 512)}
     sizes |= {"first": (2048, 512), "last": (512, 2048)}
@@ -496,7 +493,7 @@ def test_most_batches_of_sentences_have_a_program(
     for batch in batches(tokens):
         source, target = zip(*batch, strict=True)
         for lengths, other in ((source, None), (target, source)):
-            own = both if other else settings
+            own = both if other else encoder
             inputs = {**layers[other is not None], "states": torch.empty(sum(lengths), 512, **like)}
             inputs |= layout_inputs(Complete().layout(lengths), "", own, inputs)
             if other is not None:

@@ -54,6 +54,8 @@ def hook(module: str) -> Any:
 REFUSED: dict[str, dict[str, Any]] = {
     "moving average": {"rule": ACT(weighting="ema")},
     "rule": {"rule": PonderNet()},
+    "remainder": {"forced_remainder": False},
+    "no norm": {"norm": None},
     "convolution": {"transition": "sepconv"},
     "scaled by degree": {"scale_by_degree": True},
     "hook of a map": {"change": hook("step.attention.query")},

@@ -6,7 +6,6 @@ code for arguments that are `None`. Most arguments are named tuples of `graphut.
 - `call`: `KernelCall`; `edges`: `CSREdges` or `IntervalTables`; `sizes`: `TileSizes`;
 - `out`: `Heads` by row; `softmax`: see `load_softmax`;
 - `to_x`: the gradient of `x`; `delta`: `out . to_out` by row and head;
-- `before`: as in `Rows`; a destination has a row if the next number is larger;
 - `step`, `last_step`: see `table_row`.
 
 These modules do without `from __future__ import annotations`: the interpreter of Triton recognises

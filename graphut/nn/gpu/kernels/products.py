@@ -33,13 +33,6 @@ def slope(x, kind: tl.constexpr):
 
 
 @triton.jit
-def dropped(tile, node, column, drop, shift):
-    """Apply dropout to a tile; the mask is a function of a seed, of node and of column."""
-    wide = node.to(tl.int64)[:, None]
-    return tile * dropout_factor(wide, column[None, :], drop, shift)
-
-
-@triton.jit
 def load_columns(x, row, node, column, live, here):
     """Load a tile: of rows that are `live` from `x`, and of rows that are `here` by node."""
     place = row.to(tl.int64)[:, None] * x.split + column[None, :]
@@ -85,7 +78,7 @@ def prepared(tile, x, node, column, mean, inverse, shift):
     if x.activation != "":
         tile = activated(tile.to(tl.float32), x.activation)
     if x.drop is not None:
-        tile = dropped(tile, node, column, x.drop, shift)
+        tile *= dropout_factor(node.to(tl.int64)[:, None], column[None, :], x.drop, shift)
     return tile
 
 
@@ -134,7 +127,7 @@ def product(
         before = tl.load(hidden.data + place, mask=there, other=0.0).to(tl.float32)
         acc *= slope(before, hidden.activation)
     if drop is not None:
-        acc = dropped(acc, node, column, drop, 0)
+        acc *= dropout_factor(node.to(tl.int64)[:, None], column[None, :], drop)
     if residual.data is not None:
         added = tl.load(residual.data + place, mask=there, other=0.0).to(tl.float32)
         if residual.norm is not None:

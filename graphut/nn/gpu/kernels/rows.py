@@ -4,6 +4,10 @@ In each step `advance` lists the active nodes and makes the input of their rows,
 nodes halt and adds their states to the output, as `graphut.nn.ACT` does. Its programs do not know
 how many nodes of other programs halt: they count in `going`, `(steps + 1, groups)`, how many of
 `group` consecutive nodes are active in each step.
+
+Rounds in which nodes wake, as `graphut.nn.EventDriven` says, begin with `count` and end with
+`settle`. Then `halted` is the last round in which a node is awake, so far as known, counted from
+the first of those that are launched together.
 """
 
 import triton
@@ -12,6 +16,7 @@ import triton.language as tl
 from graphut.attention.triton.kernels.primitives import (
     FAR,
     INFINITY,
+    largest,
     load_two,
     smallest,
     store_two,
@@ -19,6 +24,9 @@ from graphut.attention.triton.kernels.primitives import (
 )
 
 LANES = tl.constexpr(128)  # groups that are loaded at once
+EVEN = tl.constexpr(12582912.0)  # 1.5 * 2**23: adding it rounds to whole numbers, ties to even ones
+BLOCK_E = tl.constexpr(16)  # out-edges of a node that are loaded at once
+TINY = tl.constexpr(2.0**-46)  # square of the precision of float32
 
 
 @triton.jit
@@ -163,16 +171,11 @@ def finish(shared, now, norm, step, is_first: tl.constexpr, is_last: tl.constexp
     before = tl.full([shared.block_m], 0.0, tl.float32)
     if not is_first:
         before = tl.load(shared.spent + node, mask=here, other=0.0)
-    reached = before + p >= shared.threshold
-    closes = here & reached
-    if is_last and shared.forced:
-        closes = here
-    halts = here & (reached | is_last)
-    part = tl.where(closes, 1.0 - before, p)
+    halts = here & ((before + p >= shared.threshold) | is_last)
+    part = tl.where(halts, 1.0 - before, p)
     tl.store(now.share + row, part, mask=here)
     tl.store(shared.spent + node, before + p, mask=here)
-    tl.store(shared.remainder + node, tl.where(closes, part, 0.0), mask=halts)
-    tl.store(shared.closed + node, closes.to(tl.int32), mask=halts)
+    tl.store(shared.remainder + node, part, mask=halts)
     steps = tl.full([shared.block_m], 0, tl.int32) + step
     tl.store(shared.halted + node, steps, mask=halts)
     if shared.stored == "halting":
@@ -201,21 +204,20 @@ def norm_gradient(shared, norm, grad, even, inverse):
 
 
 @triton.jit
-def add_part(shared, part, sums, begins: tl.constexpr):
-    """Add a vector of sums to the part of this program, or store it if it `begins`."""
+def add_part(shared, part, sums):
+    """Add a vector of sums to the part of this program."""
     column = tl.arange(0, shared.block_w)
-    if not begins:
-        sums += tl.load(part + column, mask=column < shared.width, other=0.0)
+    sums += tl.load(part + column, mask=column < shared.width, other=0.0)
     tl.store(part + column, sums, mask=column < shared.width)
 
 
 @triton.jit
-def add_norm_parts(shared, parts, to_scale, to_shift, begins: tl.constexpr):
+def add_norm_parts(shared, parts, to_scale, to_shift):
     """Add the gradients of weight and bias of a LayerNorm to the parts of this program."""
     if parts is not None:
         part = parts + 2 * tl.program_id(0) * shared.width
-        add_part(shared, part, to_scale, begins)
-        add_part(shared, part + shared.width, to_shift, begins)
+        add_part(shared, part, to_scale)
+        add_part(shared, part + shared.width, to_shift)
 
 
 @triton.jit(do_not_specialize=["step"])
@@ -237,7 +239,6 @@ def finish_backward(shared, now, grads, norm, norm_parts, step, is_last: tl.cons
         at, known = places(shared, row, here)
         at_node, _ = places(shared, node, here)
         halts = tl.load(shared.halted + node, mask=here, other=0) == step
-        closes = halts & (tl.load(shared.closed + node, mask=halts, other=0) > 0)
         part = tl.load(now.share + row, mask=here, other=0.0)
         state, even, inverse = end_state(shared, norm, now.sums, row, here, False)
         of_out = load_wide(grads.to_out, at_node, known)
@@ -252,10 +253,10 @@ def finish_backward(shared, now, grads, norm, norm_parts, step, is_last: tl.cons
             _, inside = places(shared, node, shown)
             grad += load_wide(grads.to_states, at_node, inside)
         to_share += after
-        left = to_share + load_wide(grads.to_remainder, node, closes)
-        tl.store(grads.to_spent + node, tl.where(closes, -left, after), mask=here)
+        left = to_share + load_wide(grads.to_remainder, node, halts)
+        tl.store(grads.to_spent + node, tl.where(halts, -left, after), mask=here)
         if shared.unit is not None:
-            slope = tl.where(closes, 0.0, to_share * part * (1.0 - part))
+            slope = tl.where(halts, 0.0, to_share * part * (1.0 - part))
             tl.store(grads.to_logit + row, slope, mask=here)
             seen = state
             if shared.reads_input:
@@ -271,13 +272,11 @@ def finish_backward(shared, now, grads, norm, norm_parts, step, is_last: tl.cons
             to_shift += total(grad, 0)
             grad = norm_gradient(shared, norm, grad, even, inverse)
         tl.store(grads.to_sums + at, grad.to(grads.to_sums.dtype.element_ty), mask=known)
-    add_norm_parts(shared, norm_parts, to_scale, to_shift, is_last)
+    add_norm_parts(shared, norm_parts, to_scale, to_shift)
     if shared.unit is not None:
         own = grads.to_unit + tl.program_id(0) * (shared.width + 1)
-        add_part(shared, own, to_unit, is_last)
-        if not is_last:
-            to_bias += tl.load(own + shared.width)
-        tl.store(own + shared.width, to_bias)
+        add_part(shared, own, to_unit)
+        tl.store(own + shared.width, to_bias + tl.load(own + shared.width))
 
 
 @triton.jit
@@ -330,6 +329,56 @@ def rows_backward(
                 tile += load_wide(grads.to_states, at_node, inside)
             narrow = tile.to(grads.to_states.dtype.element_ty)
             tl.store(grads.to_states + at_node, narrow, mask=known)
-    add_norm_parts(shared, norm_parts, to_scale, to_shift, is_last)
+    add_norm_parts(shared, norm_parts, to_scale, to_shift)
     if grads.to_signals is not None:
-        add_part(shared, grads.to_signals + tl.program_id(0) * shared.width, to_signal, True)
+        add_part(shared, grads.to_signals + tl.program_id(0) * shared.width, to_signal)
+
+
+@triton.jit(do_not_specialize=["step"])
+def count(shared, step):
+    """Count the awake ones of `group` consecutive nodes."""
+    node = tl.program_id(0) * shared.group + tl.arange(0, shared.group)
+    last = tl.load(shared.halted + node, mask=node < shared.size, other=0)
+    at = step * (shared.size // shared.group + 1) + tl.program_id(0)
+    tl.store(shared.going + at, total((last >= step).to(tl.int32), 0))
+
+
+@triton.jit(do_not_specialize=["step"])
+def settle(shared, now, norm, waking, step):
+    """Store states that have changed, and wake their nodes and out-neighbours."""
+    number = tl.load(now.active)
+    narrow = shared.states.dtype.element_ty
+    step_m = tl.num_programs(0) * shared.block_m
+    for first in range(tl.program_id(0) * shared.block_m, number, step_m):
+        row = first + tl.arange(0, shared.block_m)
+        here = row < number
+        node = tl.load(now.nodes + row, mask=here, other=0)
+        updates = tl.load(waking.updates + node, mask=here, other=0)
+        tl.store(waking.updates + node, updates + 1, mask=here)
+        at_node, known = places(shared, node, here)
+        new, _even, _inverse = end_state(shared, norm, now.sums, row, here, True)
+        if waking.levels > 0:
+            smooth = (1.0 - 2.0 / (tl.exp(2.0 * new) + 1.0)).to(narrow).to(tl.float32)
+            near = (smooth * waking.levels).to(narrow).to(tl.float32)
+            new = (((near + EVEN) - EVEN) / waking.levels).to(narrow).to(tl.float32)
+        wrong = total(tl.where(known & ((tl.abs(new) < INFINITY) == 0), 1, 0), 1)
+        code = 2 * (step * shared.size + node)
+        tl.atomic_min(shared.errors + row * 0, code, mask=here & (wrong > 0))
+        old = load_wide(shared.states, at_node, known)
+        apart = tl.where(known, new - old, 0.0)
+        change = total(apart * apart, 1) / shared.width
+        if waking.is_relative:
+            change = change / tl.maximum(total(old * old, 1) / shared.width, TINY)
+        moved = here & (change > waking.threshold)
+        tl.store(shared.states + at_node, new.to(narrow), mask=known & moved[:, None])
+        round_of = tl.full([shared.block_m], 0, tl.int32) + step
+        tl.store(waking.last_change + node, round_of, mask=moved)
+        tl.store(shared.halted + node, round_of + 1, mask=moved)
+        begin = tl.load(waking.out_edges.indptr + node, mask=moved, other=0)
+        degree = tl.load(waking.out_edges.indptr + node + 1, mask=moved, other=0) - begin
+        for start in range(0, largest(degree, 0), BLOCK_E):
+            offset = start + tl.arange(0, BLOCK_E)
+            mask = offset[None, :] < degree[:, None]
+            edge = begin[:, None] + offset[None, :]
+            target = tl.load(waking.out_edges.neighbours + edge, mask=mask, other=0)
+            tl.store(shared.halted + target, target * 0 + step + 1, mask=mask)

@@ -8,7 +8,6 @@ pytest.importorskip("triton", reason="needs triton")
 from graphut.attention import IntervalLayout
 from graphut.attention.triton import launches
 from graphut.topology import Causal, Complete, Window
-from tests.attention.naive import hubs
 from tests.attention.triton.cases import agrees, drawn, everything
 
 
@@ -40,12 +39,3 @@ def test_rows_kernels_take_heads_too_wide_for_a_tile(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(launches, "tile_sizes", None)
     layout = Causal().layout([3, 2])
     agrees(layout, drawn(layout, widths=(17, 3)))
-
-
-@pytest.mark.parametrize("split", [2, 5])
-@pytest.mark.parametrize("nodes", [None, [0, 3], [1, 2]], ids=["all", "with hub", "without"])
-def test_merge_of_hubs_in_pieces(nodes: list[int] | None, split: int) -> None:
-    layout = hubs(4, 4, 20)
-    frontier = None if nodes is None else torch.tensor(nodes)
-    tensors = drawn(layout, nodes and len(nodes))
-    agrees(layout, tensors, frontier=frontier, split=split, **everything(layout))
