@@ -53,7 +53,8 @@ SHARED = {80: 163, 86: 99, 89: 99, 90: 227, 100: 227}  # KiB of a program, by ar
 REGISTERS = 255  # the most that a thread can have
 # Bytes of a thread that are spilled; the gradients of attention in float32 need more registers than
 # there are.
-SPILLED = {"attention_source": 512, "attention_query": 256, "finish_backward": 16, "product": 96}
+SPILLED = {"attention_source": 512, "attention_query": 256, "product": 96}
+SPILLED |= {"attention_forward": 16, "finish_backward": 16}
 HEADS = 8
 
 
