@@ -147,7 +147,8 @@ def _draw(results: Mapping[str, Sequence[Result]], metric: str) -> Figure:
         flops, scores = [r.flops for r in of_seeds], [scale * r.score for r in of_seeds]
         axes.plot(flops, scores, marker, color=colour, alpha=0.4)
         axes.plot(fmean(flops), fmean(scores), marker, color=colour, markersize=10, label=spec)
-    unit = ", %" if scale == 100 else ""
-    axes.set(xlabel="floating-point operations per example", ylabel=metric.replace("_", " ") + unit)
-    axes.legend(title="mean of the seeds")
+    note = ", %" if scale == 100 else ", the lower the better" * (metric in _LOWER_IS_BETTER)
+    axes.set(xlabel="floating-point operations per example", ylabel=metric.replace("_", " ") + note)
+    axes.xaxis.set_major_formatter(lambda flops, _: with_prefix(flops))
+    figure.legend(loc="outside upper center", ncols=2, title="each seed, and their mean")
     return figure
