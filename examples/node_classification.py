@@ -174,6 +174,8 @@ class Adaptive(nn.Module):
         rates = {"dropout": o.dropout, "input_dropout": o.input_dropout}
         more = {"max_steps": o.max_steps, "halting_bias": o.halting_bias, "norm": o.norm}
         more["evaluation_halted"] = o.evaluation_halted
+        if o.residual:
+            more["residual"] = True
         self.conv = AdaptiveConv(feats, o.width, **step, **rates, **more)
         self.classify = nn.Linear(o.width, classes)
 
@@ -261,10 +263,13 @@ def train(name: str, graph: Graph, seed: int, o: argparse.Namespace) -> dict[str
     optimizer = torch.optim.Adam(model.parameters(), lr=o.lr, weight_decay=o.weight_decay)
     start, spent, epoch, evaluated = time.process_time(), 0.0, 0, -1.0
     best: dict[str, float | str] = {"val": -1.0}
+    taken = None  # the steps of each node in the best evaluation
     while spent < 1.0 and epoch < o.epochs:
         rate = o.lr * min(1.0, (spent + 0.002) / 0.05) * (0.51 + 0.49 * math.cos(math.pi * spent))
         for group in optimizer.param_groups:
             group["lr"] = rate
+        if isinstance(model, Adaptive) and spent >= 1 - o.frozen_share:
+            model.conv.recurrence.halted = "frozen"  # as in evaluation
         model.train()
         loss = loss_of(model(graph.x, graph.edges), graph)
         if model.ponder is not None:
@@ -286,8 +291,11 @@ def train(name: str, graph: Graph, seed: int, o: argparse.Namespace) -> dict[str
             steps = math.nan if model.ponder is None else float(model.ponder.mean_steps)
             best = {"val": value, "test": score(logits, graph, "test"), "steps": steps}
             best |= {"gflop": flops_of(model, graph, o) / 1e9, "forward_s": seconds}
-    weights = sum(weight.numel() for weight in model.parameters())
+            taken = None if model.ponder is None else model.ponder.steps
     cpu = time.process_time() - start
+    if o.draw is not None and taken is not None:
+        draw_steps(taken, o.draw)
+    weights = sum(weight.numel() for weight in model.parameters())
     return {"model": name, **best, "weights": weights, "epochs": epoch, "cpu_s": cpu}
 
 
@@ -304,6 +312,18 @@ COLUMNS = (
     "forward_s",
 )
 COLUMNS += ("epochs", "cpu_s")
+
+
+def draw_steps(steps: Tensor, path: Path) -> None:
+    """Draw the steps of nodes that are the cells of a square, as in Minesweeper, as an image."""
+    from matplotlib import pyplot
+
+    side = math.isqrt(len(steps))
+    figure, axes = pyplot.subplots(figsize=(4.2, 3.6), layout="constrained")
+    image = axes.imshow(steps.view(side, side), cmap="Blues", interpolation="nearest")
+    axes.set_axis_off()
+    figure.colorbar(image, label="steps of the cell")
+    figure.savefig(path, dpi=100)
 
 
 def write_row(row: dict, path: Path | None) -> None:
@@ -331,6 +351,13 @@ def main() -> None:
     parser.add_argument("--max-steps", type=int, default=10)
     parser.add_argument("--norm", choices=["batch", "layer"], default="batch", help="of adaptive")
     parser.add_argument(
+        "--frozen-share",
+        type=float,
+        default=0.0,
+        help="of the time, at its end: frozen in training",
+    )
+    parser.add_argument("--residual", action="store_true", help="in each step of adaptive")
+    parser.add_argument(
         "--evaluation-halted", choices=["frozen", "running"], default="frozen", help="of adaptive"
     )
     parser.add_argument("--dropout", type=float, default=0.2)
@@ -339,6 +366,7 @@ def main() -> None:
     parser.add_argument("--weight-decay", type=float, default=0.0)
     parser.add_argument("--ponder-weight", type=float, default=0.003)
     parser.add_argument("--halting-bias", type=float, default=-2.0)
+    parser.add_argument("--draw", type=Path, metavar="FILE", help="draw the steps of square boards")
     parser.add_argument("--out", type=Path, metavar="FILE", help="add the rows to a CSV file")
     o = parser.parse_args()
     files = [
@@ -351,6 +379,8 @@ def main() -> None:
                 graph = load(path, split)
             except (OSError, KeyError, IndexError, ValueError) as error:
                 parser.error(f"cannot read split {split} of {path}: {error!r}")
+            if o.draw is not None and math.isqrt(len(graph.x)) ** 2 != len(graph.x):
+                parser.error(f"--draw needs the cells of a square, got {len(graph.x)} nodes")
             for name in o.models:
                 for seed in range(o.seeds):
                     row = train(name, graph, seed, o)

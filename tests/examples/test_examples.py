@@ -221,7 +221,10 @@ def test_node_classification_trains_every_model(
         str(tmp_path / "out.csv"),
     ]
     assert run("node_classification", str(tmp_path / "a.npz"), "--models", *models, *small) == 0
-    assert run("node_classification", str(tmp_path), "--models", "adaptive", *small) == 0
+    more = ["--residual", "--frozen-share", "0.5"]
+    assert run("node_classification", str(tmp_path), "--models", "adaptive", *more, *small) == 0
+    assert run("node_classification", str(tmp_path / "a.npz"), "--draw", "a.png", *small) == 2
+    assert "--draw needs the cells of a square" in capsys.readouterr().err
     rows = (tmp_path / "out.csv").read_text().splitlines()
     assert len(rows) == 1 + len(models) + 3 and rows[0].startswith("data,split,seed,model,val,test")
     assert rows[-1].startswith("c,0,0,adaptive,")
