@@ -301,7 +301,7 @@ def test_a_backward_pass_whose_ticket_was_copied_runs_the_steps_again(
 @pytest.mark.parametrize("topology", ["complete", "rows"])
 def test_a_new_layout_costs_few_launches(topology: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # The stand-in intercepts operations, so that step signals would be computed in each call.
-    monkeypatch.setattr("graphut.nn.signals.is_intercepted", lambda: False)
+    monkeypatch.setattr("graphut.nn.signals._get_current_dispatch_mode", lambda: None)
     with gpu_stand_in() as device:
         layer = small(max_steps=2).layer.to("cuda")
         layer.step.attention.attn_drop = 0.1  # needs the ids of edges
