@@ -156,9 +156,7 @@ class Vocabulary:
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> Vocabulary:
         """Return a vocabulary of this class from the result of `to_json`."""
-        if not isinstance(symbols := state["symbols"], list):
-            raise ValueError(f"its symbols must be a list, not {symbols!r:.80}")
-        return cls(symbols)
+        return cls(state["symbols"])
 
 
 Vocabulary.kinds["Vocabulary"] = Vocabulary

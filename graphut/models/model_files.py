@@ -58,7 +58,7 @@ def save_model(
         _check_weights(weights, outline)
     with explain_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    checksums = {name: _checksum_of(each) for name, each in vocabularies.items()}
+    checksums = {name: json_checksum(each.to_json()) for name, each in vocabularies.items()}
     fields = {"model": kind, "vocabularies": checksums, **config}
     for name, vocabulary in vocabularies.items():
         vocabulary.save(folder / f"{name}{_VOCABULARY}")
@@ -94,16 +94,12 @@ def read_vocabularies(folder: str | Path, saved: SavedConfig) -> dict[str, Vocab
     checksums = dict.fromkeys(paths) if saved.vocabularies is None else saved.vocabularies
     found = {name: Vocabulary.load(paths[name]) for name in checksums if name in paths}
     for name, checksum in checksums.items():
-        if name not in found or checksum not in (None, _checksum_of(found[name])):
+        if name not in found or checksum not in (None, json_checksum(found[name].to_json())):
             raise ValueError(
                 f"{Path(folder, name + _VOCABULARY)} is missing, was edited or belongs to another "
                 f"model: restore the file that was saved with {CONFIG}"
             )
     return found
-
-
-def _checksum_of(vocabulary: Vocabulary) -> str:
-    return json_checksum(vocabulary.to_json())
 
 
 def check_is_trained(folder: str | Path) -> None:
