@@ -13,10 +13,9 @@ from graphut.nn.checks import FINITE_CHECKS
 from graphut.nn.noise import with_noise
 from graphut.nn.rules import FixedDepth
 from graphut.nn.rules.base import RuleState
-from graphut.nn.waking import Start, repeat_until_quiescent
 
 
-def run_call(call: Call, start: Start | None = None) -> LoopOutput:
+def run_call(call: Call, start: Any = None) -> LoopOutput:
     """Run all steps of a call, and return the results of all nodes; with `start`, from there on."""
     choose_backend(call)
     if not call.is_traced and (call.waits or call.program is None):
@@ -32,6 +31,8 @@ def run_call(call: Call, start: Start | None = None) -> LoopOutput:
         if not call.is_traced:
             call.checks.check_features(call.given)
     if call.is_waking:
+        from graphut.nn.waking import repeat_until_quiescent
+
         return repeat_until_quiescent(call, start)
     return repeat_until_halted(call)
 

@@ -21,7 +21,6 @@ from graphut.nn.rules import ACT, EventDriven, FixedDepth, HaltingRule
 from graphut.nn.rules.base import states_read
 from graphut.nn.signals import LearnedSignal, Signal, make_signal
 from graphut.nn.step import UniversalTransformerStep
-from graphut.nn.waking import start_of_changes
 
 HALTED = ("copied", "frozen", "stale", "running")
 _FIXED_DEPTH, _ACT = FixedDepth(), ACT()  # the default rules
@@ -337,6 +336,8 @@ class AdaptiveRecurrence(nn.Module):
         layout = as_layout(graph).to(feat.device)
         if layout.halo is not None:
             raise ValueError("a part of a graph does not support resume")
+        from graphut.nn.waking import start_of_changes
+
         start = start_of_changes(layout, shown, feat, changed, edges_into)
         options = {name: value for name, value in options.items() if value is not None}
         call = begin_call(self, graph, feat, **options)

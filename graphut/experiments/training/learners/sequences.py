@@ -26,7 +26,6 @@ from graphut.experiments.training.learners import Learner, Outcome, count_nodes
 from graphut.models import UniversalTransformer
 from graphut.models.outputs import Generation
 from graphut.sentences import target_labels
-from graphut.subwords import Subwords
 
 _MOST_ROWS = 20
 _LONGER = 10  # extra tokens that an answer to an example may have
@@ -130,7 +129,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
             decoder_part("output", target, written, result.steps, result.decoder),
         ]
         text = target.write(result.tokens)
-        if isinstance(target, Subwords):
+        if hasattr(target, "merges"):  # subwords, which do not show their text
             note = "\n".join(filter(None, [f"text    {text}", note]))
         return Answer(text, parts, note=note)
 
