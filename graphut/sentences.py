@@ -12,8 +12,7 @@ from graphut._tokens import BOS, EOS
 from graphut.attention import EdgeLayout
 from graphut.attention.ragged import starts
 from graphut.topology import Causal, Complete, Topology, node_positions, parse, token_nodes
-from graphut.topology.batch import graph_from_layouts
-from graphut.topology.causality import sees_future
+from graphut.topology.batch import graph_from_layouts, sees_future
 from graphut.topology.cross import cross_layout
 
 ENCODE = ("source", "encode", "source")

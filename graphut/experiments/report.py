@@ -34,10 +34,9 @@ from graphut.experiments.mistakes import worst_examples, wrong_choices
 from graphut.experiments.tasks import TASKS, GraphTask, LabelledGraph
 from graphut.experiments.tasks.base import in_batches
 from graphut.experiments.training import Run, TrainingConfig, run_files
-from graphut.experiments.training.evaluation import progress_bar
+from graphut.experiments.training.evaluation import Progress, progress_bar
 from graphut.experiments.training.generation import Choice, PonderedPart, attention_tables
 from graphut.experiments.training.learners import AnyLearner
-from graphut.experiments.training.progress import Progress
 from graphut.models.checked_config import cut
 from graphut.plotting import draw_attention, draw_frontier
 from graphut.plotting.figure import new_figure

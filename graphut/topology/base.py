@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 from graphut._dgl import DGLGraph
 from graphut._torch import Tensor, torch
 from graphut.attention.ragged import positions, ragged_arange, starts
-from graphut.topology.batch import Interval, Lengths, as_lengths, graph_from_layouts
+from graphut.topology.batch import (
+    Interval,
+    Lengths,
+    as_lengths,
+    graph_from_layouts,
+    sees_future,
+)
 from graphut.topology.registry import operators, register, registry
 
 if TYPE_CHECKING:
@@ -396,8 +402,6 @@ class Topology:
 
 @lru_cache(maxsize=256)
 def _is_causal(topology: Topology, n: int) -> bool:
-    from graphut.topology.causality import sees_future
-
     numbers = re.findall("[:,]-?([0-9]+)", topology.spec())
     beyond = min(max(map(int, numbers), default=0) + 2, LONGEST)
     lengths = as_lengths([*range(1, n + 1), beyond])

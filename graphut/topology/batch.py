@@ -1,18 +1,20 @@
-"""The lengths and the DGL graph of a batch of sentences."""
+"""The lengths and the DGL graph of a batch of sentences, and whether tokens see later ones."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from graphut._dgl import DGLGraph, dgl
 from graphut._torch import Tensor, torch
+from graphut.attention.ragged import positions
 
 if TYPE_CHECKING:
     from graphut.attention import EdgeLayout
 
 Lengths: TypeAlias = Sequence[int] | Tensor
 EdgeType = tuple[str, str, str]
+ExtraStarts = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 Interval = tuple[Tensor, Tensor]  # (lo, hi): the half-open interval from `lo` to `hi`
 
 
@@ -57,3 +59,29 @@ def graph_from_layouts(layouts: Mapping[EdgeType, EdgeLayout]) -> DGLGraph:
     for etype, layout in layouts.items():
         keep_layout(graph, etype, layout)
     return graph
+
+
+def sees_future(layout: EdgeLayout, lengths: Tensor, extra_starts: ExtraStarts) -> bool:
+    """Return True if information from a later token can reach an earlier one in some sentence.
+
+    `layout` is `topology.layout(lengths)`, `lengths` are the numbers of tokens of the sentences,
+    `(batch,)` int64, and `extra_starts` is `topology.extra_starts`. Extra nodes have no position,
+    so the function computes the latest token that can reach each of them.
+    """
+    hi = getattr(layout, "hi", None)  # of an `IntervalLayout`
+    if hi is not None and not layout.extra_nodes:  # fast, in every batch
+        last = hi - 1
+        return bool(((last > torch.arange(layout.num_dst)) & (last >= layout.lo)).any())
+    position = positions(layout.dst_lengths)
+    n = torch.repeat_interleave(lengths, layout.dst_lengths)
+    extra = position >= n
+    lo, hi = extra_starts(position[extra] - n[extra], n[extra])
+    latest = position.clone()  # the latest token whose information has reached each node
+    latest[extra] = torch.where(hi > lo, hi, 0) - 1
+    row, source, _ = layout.in_edges()
+    into_extra = extra[row]
+    while True:
+        updated = latest.scatter_reduce(0, row[into_extra], latest[source[into_extra]], "amax")
+        if torch.equal(updated, latest):
+            return bool((latest[source] > position[row])[~into_extra].any())
+        latest = updated

@@ -1,17 +1,23 @@
-"""The evaluation of a model on a set of examples."""
+"""Evaluations of a model, the sums over an epoch, and the progress of a run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, field
+from itertools import chain, zip_longest
 from shutil import get_terminal_size
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import torch
+from torch import Tensor
 from tqdm import tqdm
 
 from graphut.experiments.tasks.base import in_batches
+from graphut.experiments.training.config import TrainingConfig
 from graphut.experiments.training.processes import all_gather, is_first, shard
+
+if TYPE_CHECKING:
+    from graphut.experiments.training.learners import Outcome
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -115,3 +121,143 @@ def progress_bar(**options: Any) -> tqdm[Any]:
     """Return a progress bar of at most 80 columns; only process 0 draws it, on a terminal."""
     columns = min(get_terminal_size().columns, 80)
     return tqdm(**options, ncols=columns, leave=False, disable=None if is_first() else True)
+
+
+@dataclass
+class Totals:
+    """Sums over an epoch."""
+
+    updates: int = 0
+    loss: float = 0.0
+    labels: int = 0
+    correct: int = 0
+    # For "encoder" and "decoder": the nodes (tokens, and extra nodes of the topology), their steps,
+    # operations, operations if every node had taken all steps, and nodes active in step 1, 2, ...
+    parts: dict[str, list[int]] = field(default_factory=dict)
+
+    def add(self, parts: Sequence[str], numbers: Sequence[float]) -> None:
+        """Add the loss and counts of one update (`numbers`); `parts` names encoder and decoder."""
+        correct, labels, *sums = map(int, numbers[1:])
+        self.updates += 1
+        self.loss += numbers[0]
+        self.correct += correct
+        self.labels += labels
+        width = len(sums) // len(parts)
+        for index, name in enumerate(parts):
+            added = sums[index * width : (index + 1) * width]
+            both = zip_longest(self.parts.get(name, ()), added, fillvalue=0)
+            self.parts[name] = [*map(sum, both)]
+
+    @property
+    def accuracy(self) -> float:
+        """Return the accuracy over the labels, with teacher forcing."""
+        return self.correct / self.labels
+
+    def steps(self) -> dict[str, float]:
+        """Return a dictionary from "encoder" and "decoder" to the mean steps of their nodes."""
+        return {name: steps / nodes for name, (nodes, steps, *_) in self.parts.items()}
+
+    def means(self) -> dict[str, Any]:
+        """Return a dictionary of means over the epoch, for the file `metrics.jsonl`.
+
+        `flops_share` is the ratio of the operations to those without halting; `active` contains,
+        for encoder and decoder, the shares of nodes that took step 1, 2, ...
+        """
+        flops, all_flops = (sum(part[at] for part in self.parts.values()) for at in (2, 3))
+        return {
+            "loss": self.loss / self.updates,
+            "accuracy": self.accuracy,
+            **{f"{name}_steps": steps for name, steps in self.steps().items()},
+            "flops_share": flops / all_flops,
+            "active": {
+                name: [round(count / active[0], 6) for count in active]
+                for name, (_, _, _, _, *active) in self.parts.items()
+            },
+        }
+
+    def __str__(self) -> str:
+        """Return loss, accuracy and mean steps as one line."""
+        loss = self.loss / self.updates
+        steps = "/".join(f"{steps:.2f}" for steps in self.steps().values())
+        names = f" ({'/'.join(self.parts)})" * (len(self.parts) > 1)
+        return f"loss {loss:.4f}, accuracy {self.accuracy:.2%}, steps {steps}{names}"
+
+
+@torch.no_grad()
+def update_numbers(loss: Tensor, outcome: Outcome) -> Tensor:
+    """Return the loss and the counts, below 2^53, as a float64 tensor for `Totals.add`."""
+    zero = loss.new_zeros(1, dtype=torch.float64)
+    numbers: list[Tensor | int] = [loss, outcome.correct, outcome.labels]
+    for ponder in outcome.ponders.values():
+        numbers += [ponder.steps.numel(), ponder.steps.sum(), ponder.flops, ponder.all_flops]
+        numbers.append(ponder.frontier_sizes)
+    return torch.cat([zero + number for number in numbers])
+
+
+IN_A_ROW = 3
+"""Number of epochs in a row that must reach the target accuracy; a single one may be luck."""
+
+
+@dataclass
+class Progress:
+    """The number of epochs and updates that a run has done, and its best evaluation."""
+
+    epoch: int = 0  # number of complete epochs
+    update: int = 0  # number of updates done
+    seconds: float = 0.0
+    best: Evaluation | None = None
+    best_epoch: int = 0
+    on_target: int = 0  # number of latest epochs in a row that reached the target accuracy
+    plateau: int = 0  # number of latest epochs in a row that were not better than all before
+    ponder_start: int | None = None  # update at which the ponder weight began to rise, if it waits
+
+    def add(self, evaluation: Evaluation, config: TrainingConfig) -> bool:
+        """Record an epoch's evaluation; return whether to save its model: if none was better."""
+        last, new = config.choose_by == "last", evaluation.rank_by(config.choose_by)
+        best = None if self.best is None else self.best.rank_by(config.choose_by)
+        full_price = not config.ponder_wait or self.ponder_factor(config) == 1.0
+        reached = full_price and not last and evaluation.score >= config.target_accuracy
+        self.on_target = self.on_target + 1 if reached else 0
+        better = best is None or best < new
+        self.plateau = 0 if better else self.plateau + 1
+        if self.ponder_start is None and 0 < config.ponder_wait <= self.plateau:
+            self.ponder_start = self.update
+        if best is not None and new < best and not last:
+            return False
+        self.best, self.best_epoch = evaluation, self.epoch
+        return True
+
+    def ponder_factor(self, config: TrainingConfig) -> float:
+        """Return the factor of the ponder cost's weight for the next update; it rises to 1."""
+        start = self.ponder_start if config.ponder_wait else 0
+        if start is None or not config.ponder_warmup:
+            return float(start is not None)
+        return min((self.update - start) / config.ponder_warmup, 1.0)
+
+    @classmethod
+    def replayed(
+        cls,
+        metrics: Iterable[Mapping[str, Any]],
+        config: TrainingConfig,
+        evaluation: Callable[..., Evaluation],
+    ) -> Progress:
+        """Rebuild the progress from `metrics.jsonl`; `evaluation` is `Learner.evaluation`."""
+        progress = cls()
+        for line in metrics:
+            progress.epoch, progress.update = line["epoch"], line["update"]
+            progress.seconds = line["seconds"]
+            progress.add(evaluation(**line["validation"]), config)
+        return progress
+
+    def end(self, config: TrainingConfig) -> str | None:
+        """Return the reason why the run has ended, or `None` if it has not."""
+        if self.on_target >= IN_A_ROW:
+            share = f"{config.target_accuracy:.2%}"
+            return f"{IN_A_ROW} epochs in a row reached the target accuracy of {share}"
+        # As in the learning rate schedule, the warm-up takes at most half of all updates.
+        warm = self.update >= config.warmup or 2 * self.epoch >= config.epochs
+        if warm and self.epoch - self.best_epoch >= config.patience:
+            return f"no better model in {config.patience} epochs"
+        if self.epoch >= config.epochs:
+            return "all epochs are done"
+        return None

@@ -20,7 +20,7 @@ from graphut.experiments.tasks import Task
 from graphut.experiments.tasks.base import in_batches
 from graphut.experiments.training import processes, run_files
 from graphut.experiments.training.config import TrainingConfig
-from graphut.experiments.training.evaluation import progress_bar
+from graphut.experiments.training.evaluation import Progress, Totals, progress_bar, update_numbers
 from graphut.experiments.training.learners import AnyLearner, evaluate, learner_of
 from graphut.experiments.training.optimization import (
     late_share,
@@ -28,7 +28,6 @@ from graphut.experiments.training.optimization import (
     make_optimizer,
 )
 from graphut.experiments.training.processes import all_reduce_sum, num_processes, shard
-from graphut.experiments.training.progress import Progress, Totals, update_numbers
 from graphut.experiments.training.run_files import TrainingState, load_checkpoint, save_checkpoint
 from graphut.models.adaptive_model import AdaptiveModel
 from graphut.nn import FixedDepth

@@ -1,5 +1,8 @@
 """Halting rules: when a node halts, and the weight of each of its states in the output."""
 
+from typing import TYPE_CHECKING
+
+from graphut._lazy import lazy_names
 from graphut.nn.rules.base import (
     BatchIndex,
     Decision,
@@ -10,7 +13,9 @@ from graphut.nn.rules.base import (
 )
 from graphut.nn.rules.change import Convergence, EventDriven
 from graphut.nn.rules.probability import ACT, PonderNet, Threshold
-from graphut.nn.rules.whole_graph import Global
+
+if TYPE_CHECKING:
+    from graphut.nn.rules.whole_graph import Global
 
 __all__ = [
     "ACT",
@@ -26,3 +31,5 @@ __all__ = [
     "Threshold",
     "parse_rule",
 ]
+
+__getattr__, __dir__ = lazy_names(__name__)

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from graphut._torch import Tensor, torch
@@ -237,6 +238,8 @@ def parse_rule(spec: str) -> HaltingRule:
     0.9
     """
     name, _, settings = spec.partition(":")
+    if name not in RULES:
+        import_module("graphut.nn.rules.whole_graph")  # adds its rule; few calls need it
     if name not in RULES:
         near = get_close_matches(name, RULES, n=1)
         choose = f", did you mean {near[0]}? Choose" if near else "; choose"

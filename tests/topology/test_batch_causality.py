@@ -2,12 +2,12 @@ import pytest
 import torch
 from hypothesis import given
 
-from graphut.topology import Topology, causality, parse
+from graphut.topology import Topology, batch, parse
 from tests.topology import brute
 
 
 def sees_future(topology: Topology, n: int) -> bool:
-    return causality.sees_future(topology.layout([n]), torch.tensor([n]), topology.extra_starts)
+    return batch.sees_future(topology.layout([n]), torch.tensor([n]), topology.extra_starts)
 
 
 def hears_of_later(topology: Topology, n: int) -> bool:

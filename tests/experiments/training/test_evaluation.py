@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from graphut.experiments.training import Outcome, TrainingConfig
+from graphut.experiments.training.evaluation import Progress, Totals, update_numbers
 from graphut.experiments.training.learners.graphs import GraphLearner
 from graphut.experiments.training.learners.sequences import PairLearner
-from graphut.experiments.training.progress import Progress, Totals, update_numbers
 from tests.experiments.training.learners.small_models import evaluation_of
 
 
