@@ -16,6 +16,7 @@ from graphut.nn import (
     ACT,
     AdaptiveRecurrence,
     EventDriven,
+    HaltingUnit,
     InputNoise,
     MessageAggregation,
     MultiHeadAttention,
@@ -131,6 +132,17 @@ def waking_case(tol: float = 0.3, norm: str = "post", **options: Any) -> Case:
     return Case(layer, GRAPH, normal(12, FEATS, seed=60), torch.arange(1, 13))
 
 
+def normed_case() -> Case:
+    """Return a recurrence whose batch normalisation has statistics from training."""
+    step: Any = build_step(batch_norm=5)
+    step.attention.allow_zero_in_degree = True
+    layer = AdaptiveRecurrence(step, randomised(HaltingUnit(FEATS)), max_steps=5, step_signal=None)
+    feat = normal(12, FEATS, seed=60)
+    for _ in range(3):
+        layer(GRAPH, feat)
+    return Case(layer.eval(), GRAPH, feat, torch.arange(1, 13))
+
+
 def cases() -> Iterator[tuple[str, Case]]:
     for number, (name, rule) in enumerate(RULES.items()):
         yield name, case_of(rule, halted=HALTED[number % 4])
@@ -142,6 +154,7 @@ def cases() -> Iterator[tuple[str, Case]]:
         steps = torch.tensor([5 - 4 * (p > 0) for p in CUTS[3]])
         yield f"at rest {halted}", case_of(ACT(), halting=ScheduledHalting(steps), halted=halted)
     yield "separate steps", case_of(None, share_weights=False, max_steps=3)
+    yield "batch norm in evaluation", normed_case()
     noise = [InputNoise(0.3, place) for place in ("first", "every_step", "injected")]
     yield "noise", case_of(ACT(), inject_input=True, noise=noise)
     yield "checkpoints", case_of(ACT(), checkpoint_steps=True)
@@ -190,6 +203,13 @@ def check_calls(rank: int) -> None:
         with torch.no_grad():
             wanted = case.layer(GRAPH, case.feat)[0][part.nodes]
             assert_same([case.layer(part.layout, case.feat[part.nodes])[0]], [wanted])
+    seen, layer = [], normed_case().layer.train()
+    norm: Any = layer.step.attention_norm
+    norm.reset_parameters()
+    norm.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    layer(part.layout, normal(12, FEATS)[part.nodes])
+    assert len(seen[0]) == len(part.nodes)  # each process measures its own rows
+    assert_same([norm.running_mean[0]], [0.1 * seen[0].mean(0)])
     total = torch.tensor(2.0, requires_grad=True)
     part.halo.sum(total * (rank + 1)).backward()
     assert part.halo.sum(total).item() == 4.0 and total.grad == torch.tensor(2.0 * (rank + 1))
