@@ -174,8 +174,6 @@ class Adaptive(nn.Module):
         rates = {"dropout": o.dropout, "input_dropout": o.input_dropout}
         more = {"max_steps": o.max_steps, "halting_bias": o.halting_bias, "norm": o.norm}
         more["evaluation_halted"] = o.evaluation_halted
-        if o.residual:
-            more["residual"] = True
         self.conv = AdaptiveConv(feats, o.width, **step, **rates, **more)
         self.classify = nn.Linear(o.width, classes)
 
@@ -356,7 +354,6 @@ def main() -> None:
         default=0.0,
         help="of the time, at its end: frozen in training",
     )
-    parser.add_argument("--residual", action="store_true", help="in each step of adaptive")
     parser.add_argument(
         "--evaluation-halted", choices=["frozen", "running"], default="frozen", help="of adaptive"
     )

@@ -221,7 +221,7 @@ def test_node_classification_trains_every_model(
         str(tmp_path / "out.csv"),
     ]
     assert run("node_classification", str(tmp_path / "a.npz"), "--models", *models, *small) == 0
-    more = ["--residual", "--frozen-share", "0.5"]
+    more = ["--frozen-share", "0.5"]
     assert run("node_classification", str(tmp_path), "--models", "adaptive", *more, *small) == 0
     assert run("node_classification", str(tmp_path / "a.npz"), "--draw", "a.png", *small) == 2
     assert "--draw needs the cells of a square" in capsys.readouterr().err
