@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphut._dgl import DGLGraph, dgl
 from graphut._torch import Tensor, torch
@@ -68,10 +68,10 @@ def sees_future(layout: EdgeLayout, lengths: Tensor, extra_starts: ExtraStarts) 
     `(batch,)` int64, and `extra_starts` is `topology.extra_starts`. Extra nodes have no position,
     so the function computes the latest token that can reach each of them.
     """
-    hi = getattr(layout, "hi", None)  # of an `IntervalLayout`
-    if hi is not None and not layout.extra_nodes:  # fast, in every batch
-        last = hi - 1
-        return bool(((last > torch.arange(layout.num_dst)) & (last >= layout.lo)).any())
+    intervals: Any = layout if hasattr(layout, "hi") and not layout.extra_nodes else None
+    if intervals is not None:  # fast, in every batch
+        last = intervals.hi - 1
+        return bool(((last > torch.arange(layout.num_dst)) & (last >= intervals.lo)).any())
     position = positions(layout.dst_lengths)
     n = torch.repeat_interleave(lengths, layout.dst_lengths)
     extra = position >= n
