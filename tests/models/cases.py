@@ -68,13 +68,7 @@ class Case:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        rows = covering(**self.modes)
-        with_extra_nodes = ("star", "(window:1|virtual:2)", "binary_partition:1")
-        return [
-            row
-            for row in [*rows, *self.extra_rows]
-            if row.get("transition") != "sepconv" or row.get("topology") not in with_extra_nodes
-        ]
+        return [*covering(**self.modes), *self.extra_rows]
 
     def run(self, model: Any, samples: Sequence[Any] | None = None, **options: Any) -> Any:
         samples = self.samples if samples is None else samples
@@ -103,7 +97,6 @@ STEP = {
     "transition": ("positionwise", "sepconv"),
     "adaptive": (True, False),
 }
-TOPOLOGIES = ("complete", "window:1", "star", "(window:1|virtual:2)", "binary_partition:1")
 CASES = {
     "pairs": Case(
         build_model,
@@ -187,7 +180,7 @@ def seeded(options: dict[str, Any]) -> dict[str, Any]:
 def rows_of(output: Any) -> list[torch.Tensor]:
     """The parts of an output with rows that belong to single samples."""
     ponders = [part for part in output if isinstance(part, Ponder)]
-    own = [getattr(output, name) for name in ("labels", "tokens", "steps") if hasattr(output, name)]
+    own = [getattr(output, name) for name in ("labels", "steps") if hasattr(output, name)]
     if not own:
         own = [part for ponder in ponders for part in (ponder.steps, ponder.remainder)]
     return [output[0], *own]
