@@ -46,6 +46,7 @@ class HeteroAttention(Aggregation):
     """
 
     key_value = None  # there are several
+    backend = "auto"  # `dense_recurrence` sets another
     reads_types = True  # `project` takes the layout and the nodes
 
     def __init__(
@@ -126,6 +127,7 @@ class HeteroAttention(Aggregation):
         key, value = stored.reshape(edges.num_src, 2, *by_head).unbind(1)
         query = _map_by_type(rows, types, self.query).unflatten(1, by_head)
         options = {**of_edges, "frontier": frontier, "get_attention": get_attention}
+        options |= {"backend": self.backend}
         attended = edge_attention(edges, query, key, value, allow_zero_in_degree=True, **options)
         out, weights = attended if isinstance(attended, tuple) else (attended, None)
         return self.output(out.flatten(1)), weights

@@ -272,9 +272,10 @@ def _attend(layer: Any, layout: EdgeLayout, rows: Tensor, shown: Tensor, **edges
 def _plain(layer: Any) -> Any:
     """Return a copy of an attention layer with the dense backend and without dropout."""
     plain = copy(layer)
+    if isinstance(layer, MultiHeadAttention):
+        plain.attn_drop, plain.allow_zero_in_degree = 0.0, True
     if isinstance(layer, MultiHeadAttention | HeteroAttention):
-        plain.backend, plain.attn_drop, plain.allow_zero_in_degree = "dense", 0.0, True
+        plain.backend = "dense"
     elif isinstance(layer, MessageAggregation):
-        plain.backend = "torch"
         plain._modules = {**layer._modules, "attention": _plain(layer.attention)}
     return plain
