@@ -321,8 +321,8 @@ def test_a_new_layout_costs_few_launches(topology: str, monkeypatch: pytest.Monk
             device.clear()
             out, ponder = layer(graph, feat, positions=positions)
             forward = device.launches[:]
-            # One is for the layout: attention may ask what a CSR layout holds.
-            assert device.waits == [] and len(device.copies) <= 4, device.copies
+            # The layout, and its edges by destination and by source, or its row starts.
+            assert device.waits == [] and len(device.copies) <= 3, device.copies
             layer.zero_grad()  # else torch adds to each gradient
             device.clear()
             torch.autograd.backward([out, ponder.cost], [torch.zeros_like(out), None])
