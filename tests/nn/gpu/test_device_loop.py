@@ -14,6 +14,8 @@ from tests.attention.triton.interpreter import INTERPRET, skip_unless_kernels_ru
 if not INTERPRET:
     pytest.skip("the kernels are compiled here: see the tests marked gpu", allow_module_level=True)
 
+from triton.runtime.interpreter import InterpretedFunction
+
 from graphut.attention import as_layout, edge_attention
 from graphut.attention.dropout import dropout_factors
 from graphut.nn import (
@@ -26,6 +28,7 @@ from graphut.nn import (
     dense_recurrence,
 )
 from graphut.nn.gpu import device_loop, replay
+from graphut.nn.gpu.async_checks import AsyncFiniteChecks
 from graphut.nn.gpu.program import Program
 from graphut.nn.gpu.settings import PLACES
 from graphut.topology import Complete, Window
@@ -137,7 +140,11 @@ def test_program_over_several_blocks() -> None:
 
 @pytest.mark.parametrize(
     "modes",
-    [{"halted": "stale"}, {"halted": "frozen"}, {"halted": "copied", "norm": "pre"}],
+    [
+        {"halted": "stale"},
+        pytest.param({"halted": "frozen"}, marks=pytest.mark.full),
+        {"halted": "copied", "norm": "pre"},
+    ],
     ids=str,
 )
 def test_program_of_a_block_whose_other_sources_stay(modes: dict[str, Any]) -> None:
@@ -239,7 +246,10 @@ def both_passes(case: Case, gpu: StandIn) -> tuple[int, int]:
 
 @pytest.mark.parametrize(
     ("topology", "depths"),
-    [("complete", [[2, 2, 2], [1, 1, 1], [1, 2, 1]]), ("rows", [[2, 2, 2], [1, 2, 1]])],
+    [
+        ("complete", [[2, 2, 2], [1, 2, 1]]),
+        pytest.param("rows", [[2, 2, 2], [1, 1, 1]], marks=pytest.mark.full),
+    ],
 )
 def test_launches_do_not_depend_on_the_nodes_that_halt(
     topology: str, depths: list[list[int]]
@@ -261,7 +271,10 @@ def test_launches_do_not_depend_on_the_nodes_that_halt(
     assert all(sequence == sequences[0] for sequence in sequences)
 
 
-def test_a_step_costs_few_launches_operators_and_calls() -> None:
+def test_a_step_costs_few_launches_operators_and_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Kernels compute nothing, which is enough to count launches.
+    monkeypatch.setattr(InterpretedFunction, "__getitem__", lambda *_: lambda *_, **__: None)
+    monkeypatch.setattr(AsyncFiniteChecks, "close", lambda _: None)
     counts = []
     for steps in (2, 3):  # a gradient of one step needs no sum
         with gpu_stand_in() as gpu:
@@ -338,11 +351,11 @@ def test_from_the_second_run_on_a_graph_is_replayed(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(replay, "INTERPRETED", False)
     monkeypatch.setattr(replay, "capture", lambda run: graphs.append(Recorder(run)) or graphs[-1])
     with gpu_stand_in():
-        case = small([1, 2, 2, 1], max_steps=2).to("cuda")
+        case = small([1, 2, 1], lengths=[2, 1], max_steps=2).to("cuda")
         found = [numbers(results(case)) for _ in range(2)]
         assert [each.replayed for each in graphs] == [2, 1]  # backward and forward
         # The first call tries the backward pass. Another batch of about this size has the program.
-        results(small([1, 2, 2], lengths=[1, 2], max_steps=2).to("cuda"))
+        results(small([2, 2], lengths=[1, 1], max_steps=2).to("cuda"))
         assert [each.replayed for each in graphs] == [3, 2]
     assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
 
