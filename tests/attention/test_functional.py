@@ -90,6 +90,18 @@ def test_edge_attention_dropout_without_a_seed_follows_torchs_generator() -> Non
     assert not torch.equal(draws[0], draws[2])
 
 
+@pytest.mark.parametrize("backend", ON_CPU)
+def test_edge_attention_of_dead_destinations_is_zero_and_passes_no_gradient(backend: str) -> None:
+    layout = layout_of([(0, 0), (1, 0), (1, 2)], 2, 3)  # none into 1, -inf alone into 2
+    tensors = list(inputs(layout))
+    bias = torch.tensor([0.5, 1.0, -torch.inf]).double().requires_grad_()
+    out, to_query, *others = run(backend, layout, tensors, edge_bias=bias)
+    assert not out[1:].any() and out[0].any()
+    assert not to_query[1:].any() and to_query[0].any()
+    assert not others[-1][2:].any()
+    assert all(gradient.isfinite().all() for gradient in others)
+
+
 def rounded(layout: EdgeLayout, given: torch.dtype, dtype: torch.dtype) -> list[Tensor]:
     """Query, key and value that fit in `given`, in `dtype`."""
     shapes = ((layout.num_dst, 16), (layout.num_src, 16), (layout.num_src, 16))

@@ -226,6 +226,16 @@ def test_conv_as_attention_where_no_edges_are_left(name: str) -> None:
     assert layer(nothing, feat[:0])[0].shape == (0, FEATS)
 
 
+@pytest.mark.parametrize("name", ["gat", "sage", "pyg_gat"])
+def test_conv_as_attention_under_autocast_keeps_its_own_dtype(name: str) -> None:
+    layer = AdaptiveRecurrence(conv_step(name).float(), max_steps=2)
+    feat = normal(4, FEATS).float()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = layer(GRAPH, feat)[0]
+    out.float().sum().backward()
+    assert_same([out.float()], [layer(GRAPH, feat)[0]], 5e-2)
+
+
 def test_conv_as_attention_calls_hooks_and_resets_its_parameters() -> None:
     step, feat = conv_step("gat"), normal(4, FEATS)
     plain, calls = step(GRAPH, feat), []

@@ -315,6 +315,14 @@ def test_event_driven_counts_its_work() -> None:
     assert ponder.all_edges == len(rounds) * layout.num_edges
 
 
+def test_event_driven_keeps_the_features_that_were_given() -> None:
+    layer, feat = build(inject_input=False, position_signal=None), normal(12, FEATS).detach()
+    before = feat.clone()
+    with torch.no_grad():
+        layer(GRAPHS["one-way"], feat)
+    assert torch.equal(feat, before)
+
+
 # The cost of a round.
 
 
