@@ -1,10 +1,12 @@
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
 import graphut
 from graphut._files import read_json
 from graphut.experiments.cli import main
+from graphut.experiments.tasks import Sort
 from graphut.experiments.training import Run, evaluate
 
 FOLDER = Path(__file__).parents[2] / "examples" / "sort"
@@ -19,6 +21,22 @@ def test_load_gives_the_model_with_its_vocabularies() -> None:
     model = graphut.load(FOLDER)
     assert isinstance(model, graphut.UniversalTransformer)
     assert model.generate(["q d x a", "hello"]) == ["a d q x", "e h l l o"]
+
+
+def test_letters_halt_by_themselves_and_later_after_a_larger_gap() -> None:
+    """The gap is the distance in the alphabet to the letter before."""
+    model, steps = graphut.load(FOLDER), {False: [], True: []}
+    task = Sort(held_out=100)
+    for target, answer in zip(
+        [target for _, target in task.test],
+        model.generate([source for source, _ in task.test], max_length=30),
+        strict=True,
+    ):
+        assert not answer.decoder.stopped.any() and not answer.encoder.stopped.any()
+        letters = zip(target, target[1:], answer.steps[1:].tolist(), strict=False)
+        for before, letter, taken in letters:
+            steps[letter - before > 4].append(taken)
+    assert fmean(steps[True]) > fmean(steps[False]) + 0.3
 
 
 @pytest.mark.full
