@@ -59,7 +59,6 @@ class Call(Structure):
         *((name, c_int64) for name in ("bias_heads", "kernel", "adds", "later")),
         *((name, c_double) for name in ("scale", "keep")),
         *((name, c_uint32) for name in ("seed", "threshold")),
-        ("phases", c_void_p),  # not used
     ]
     nodes_of_frontier: Tensor | None  # whose memory `frontier` refers to; not part of the structure
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
@@ -63,7 +62,6 @@ struct Call {
     int64_t bias_heads, kernel, adds, later;
     double scale, keep;        // kept weights are divided by `keep`
     uint32_t seed, threshold;  // weights with a smaller hash are dropped
-    double* phases;            // if given, receives the seconds of all threads in each `Phase`
 
     int64_t node(int64_t row) const { return frontier ? frontier[row] : row; }
     int64_t degree(int64_t node) const { return stop[node] - start[node]; }
@@ -73,29 +71,6 @@ struct Call {
     }
     // Whether all scores of a node may be -inf although all features are finite.
     bool may_be_dead(int64_t node) const { return bias || !degree(node); }
-};
-
-// What the kernel of intervals does; the order is that of PHASES in ../kernel_library.py.
-enum Phase { PACKING, SCORES, SOFTMAX, SUMS, STORING };
-
-// Adds the duration of its life to a phase, if the call asks for it.
-class Timer {
-    using Clock = std::chrono::steady_clock;
-
-  public:
-    Timer(const Call& call, Phase phase) : sum_(call.phases ? call.phases + phase : nullptr) {
-        if (sum_) begin_ = Clock::now();
-    }
-    ~Timer() {
-        if (!sum_) return;
-        const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
-#pragma omp atomic
-        *sum_ += seconds;
-    }
-
-  private:
-    double* sum_;
-    Clock::time_point begin_;
 };
 
 // MurmurHash3's 32-bit finaliser; the same hash as in dropout.py.

@@ -103,7 +103,6 @@ class Block {
             const int64_t to = std::min(high_, from + STRETCH);
             make_scores(in.keys, h, from, to, scores);
             make_weights(scores, from, to, top, total, sums);
-            const Timer timer(call_, SUMS);
             weighted_sums<P>(for_rows(scores, to - from), at(paired.values, h, from), value_width_,
                              (to - from) / TERMS<P>, sums, value_width_, count_, value_width_ / W);
         }
@@ -114,7 +113,6 @@ class Block {
     // of the earlier parts.
     template <class S>
     void store_softmax(T* out) {
-        const Timer timer(call_, STORING);
         for (int64_t r = 0; r < count_; ++r) {
             T* own = softmax(r);
             if (call_.later && own[1] != 0) {
@@ -149,7 +147,6 @@ class Block {
             make_scores(in.keys, h, from, to, scores);
             make_grads(in.values, h, from, to, scores, grads);
             if (call_.bias_grad) give_bias_grads(grads, from, to);
-            const Timer timer(call_, SUMS);
             weighted_sums<P>(for_sources(scores, n), out_grad, value_width_, rows,
                              value_grads + (from - base_) * value_width_, value_width_, n,
                              value_width_ / W);
@@ -180,13 +177,11 @@ class Block {
     }
 
     void load_query(Packed<P> queries, int64_t h) {
-        const Timer timer(call_, PACKING);
         query_lanes_ = scratch_.query_lanes.get(R * round_up(queries.width, W));
         to_lanes(queries.row(h, row_), queries.width, query_lanes_);
     }
 
     void load_out_grad(Packed<P> out_grads, int64_t h, const T* delta, int64_t delta_stride) {
-        const Timer timer(call_, PACKING);
         grad_lanes_ = scratch_.grad_lanes.get(R * round_up(out_grads.width, W));
         to_lanes(out_grads.row(h, row_), out_grads.width, grad_lanes_);
         for (int64_t r = 0; r < R; ++r) {
@@ -211,7 +206,6 @@ class Block {
 
     // (sources, rows): -inf if the row does not attend to the source
     void make_scores(Packed<P> keys, int64_t h, int64_t from, int64_t to, T* scores) {
-        const Timer timer(call_, SCORES);
         products<SOURCES>(keys.row(h, from - base_), keys.width, query_lanes_, to - from,
                           static_cast<T>(call_.scale), scores);
         if (call_.bias) add_bias(from, to, scores);
@@ -313,7 +307,6 @@ class Block {
     // Replace scores by weights relative to the largest score so far, and rescale earlier sums.
     void make_weights(T* scores, int64_t from, int64_t to, Vec<T> (&top)[G], Vec<T> (&total)[G],
                       T* sums) {
-        const Timer timer(call_, SOFTMAX);
         Vec<T> rescale[G];
         raise_top(scores, to - from, top, rescale);
         exponentials(scores, to - from, top, total, rescale);
@@ -373,12 +366,8 @@ class Block {
 
     // Replace scores by weights, and compute the gradients of the scores.
     void make_grads(Packed<P> values, int64_t h, int64_t from, int64_t to, T* scores, T* grads) {
-        {
-            const Timer timer(call_, SCORES);
-            products<SOURCES>(values.row(h, from - base_), values.width, grad_lanes_, to - from,
-                              T(1), grads);
-        }
-        const Timer timer(call_, SOFTMAX);
+        products<SOURCES>(values.row(h, from - base_), values.width, grad_lanes_, to - from, T(1),
+                          grads);
         T factors[R];
         for (int64_t j = from; j < to; ++j) {
             if (call_.threshold)
@@ -427,7 +416,6 @@ void each_block(const Call& call, const Tile& tile, int64_t head, Scratch<P>& sc
 // times gradient of the weight, which equals the dot product of the output and its gradient.
 template <class S, class T>
 const T* make_delta(const Call& call, const Tile& tile, Heads heads, Buffer<T>& buffer) {
-    const Timer timer(call, PACKING);
     constexpr int W = LANES<T>;
     const int64_t pairs = (tile.last - tile.first) * heads.count();
     T* delta = buffer.get(round_up(pairs, W));
@@ -480,11 +468,11 @@ template <class S, class P>
 Inputs<P> pack_inputs(const Call& call, const Tile& tile, Heads heads, InputBuffers<P>& buffers) {
     const int64_t room = round_up(tile.last - tile.first, LANES<P>), sources = tile.high - tile.low;
     return {
-        pack<S, P>(call, call.key, tile.low, tile.high, sources, heads, call.key_feats, Sum<P>(1),
+        pack<S, P>(call.key, tile.low, tile.high, sources, heads, call.key_feats, Sum<P>(1),
                    buffers.keys),
-        pack<S, P>(call, call.value, tile.low, tile.high, sources, heads, call.value_feats, Sum<P>(1),
+        pack<S, P>(call.value, tile.low, tile.high, sources, heads, call.value_feats, Sum<P>(1),
                    buffers.values),
-        pack<S, P>(call, call.query, tile.first, tile.last, room, heads, call.key_feats,
+        pack<S, P>(call.query, tile.first, tile.last, room, heads, call.key_feats,
                    static_cast<Sum<P>>(call.scale), buffers.queries),
         {},
     };
@@ -512,7 +500,7 @@ bool interval_forward(const Call& call) {
                     block.forward(in, paired, h, out.head(h), finite);
                     block.template store_softmax<S>(out.head(h));
                 });
-            unpack<S>(call, out, call.out, tile.first, tile.last, heads, call.value_feats);
+            unpack<S>(out, call.out, tile.first, tile.last, heads, call.value_feats);
         }
     }
     return finite;
@@ -590,7 +578,6 @@ class GradTable {
 
     // The sums of a tile. Its unit has initialized the sources below `reached`.
     void add(Packed<T> sums, const Unit& unit, const Tile& tile, int64_t reached, Heads heads) {
-        const Timer timer(call_, STORING);
         const int64_t shared = unit.shared(), low = std::max(tile.low, shared);
         Rows from{sums.data, width_, sums.room * width_};
         add_sums<T>(from, std::min(tile.low, shared) - unit.low,
@@ -656,7 +643,7 @@ void interval_backward(const Call& call) {
                 const int64_t rows = tile.last - tile.first, sources = tile.high - tile.low;
                 auto in = pack_inputs<S, P>(call, tile, heads, scratch.inputs);
                 const T* delta = make_delta<S, T>(call, tile, heads, scratch.delta);
-                in.out_grads = pack<S, P>(call, call.out_grad, tile.first, tile.last, in.queries.room,
+                in.out_grads = pack<S, P>(call.out_grad, tile.first, tile.last, in.queries.room,
                                           heads, call.value_feats, T(1), scratch.inputs.out_grads);
                 Inputs<P> paired{};
                 paired.keys = pair_rows(in.keys, heads, call.key_feats, scratch.paired.keys);
@@ -680,7 +667,7 @@ void interval_backward(const Call& call) {
                 if (TERMS<P> > 1)  // numbers are packed with the scale
                     for (T* sum = key_grads.data; sum < key_grads.head(heads.count()); ++sum)
                         *sum *= static_cast<T>(call.scale);
-                unpack<S>(call, query_grads, call.query_grad, tile.first, tile.last, heads,
+                unpack<S>(query_grads, call.query_grad, tile.first, tile.last, heads,
                           call.key_feats, call.later);
                 all_key_grads.add(key_grads, unit, tile, reached, heads);
                 all_value_grads.add(value_grads, unit, tile, reached, heads);

@@ -32,9 +32,8 @@ Packed<T> room_for(int64_t rows, Heads heads, int64_t feats, Buffer<T>& buffer, 
 // Copy rows of a table times a factor, in memory order, and pad them with zeros. Pairs are copied
 // without the factor, because the products would be rounded.
 template <class S, class P>
-Packed<P> pack(const Call& call, const Rows& from, int64_t first, int64_t last, int64_t room,
-               Heads heads, int64_t feats, Sum<P> factor, Buffer<P>& buffer) {
-    const Timer timer(call, PACKING);
+Packed<P> pack(const Rows& from, int64_t first, int64_t last, int64_t room, Heads heads,
+               int64_t feats, Sum<P> factor, Buffer<P>& buffer) {
     constexpr int W = LANES<P>;
     const Packed<P> to = room_for(round_up(room, TERMS<P>), heads, feats, buffer, TERMS<P>);
     for (int64_t i = first; i < last; ++i) {
@@ -81,9 +80,8 @@ Packed<P> pair_rows(Packed<P> from, Heads heads, int64_t feats, Buffer<P>& buffe
 
 // Write rows to a table, or add them to it.
 template <class S, class T>
-void unpack(const Call& call, Packed<T> from, const Rows& to, int64_t first, int64_t last,
-            Heads heads, int64_t feats, bool adds = false) {
-    const Timer timer(call, STORING);
+void unpack(Packed<T> from, const Rows& to, int64_t first, int64_t last, Heads heads,
+            int64_t feats, bool adds = false) {
     constexpr int W = LANES<T>;
     for (int64_t i = first; i < last; ++i)
         for (int64_t h = 0; h < heads.count(); ++h) {
