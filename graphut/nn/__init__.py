@@ -10,13 +10,14 @@ if TYPE_CHECKING:
     from graphut.nn.attention import AttentionRecord, MultiHeadAttention
     from graphut.nn.conv_adapters import ConvAsAttention, LayerAsConv
     from graphut.nn.graph_call import from_edge_index
-    from graphut.nn.halting import HALTING_PRESETS, HaltingUnit, ScheduledHalting
+    from graphut.nn.halting import HaltingUnit, ScheduledHalting
     from graphut.nn.hetero_attention import HeteroAttention
     from graphut.nn.hetero_conv import HeteroAdaptiveConv
     from graphut.nn.layers import StepBatchNorm
     from graphut.nn.messages import MessageAggregation
     from graphut.nn.noise import InputNoise, Quantized
     from graphut.nn.ponder import Ponder
+    from graphut.nn.presets import HALTING_PRESETS
     from graphut.nn.propagation import AdaptivePropagation
     from graphut.nn.recurrence import AdaptiveRecurrence
     from graphut.nn.reference import dense_event_driven, dense_recurrence
