@@ -317,12 +317,6 @@ def edge_times() -> str:
     return f"of `{first.contender}` takes {first.ns_per_edge:.0f} ns; relative to it: {ratios}"
 
 
-def gpu_figure(section: str, contender: str, column: str = "value") -> float:
-    """Return one figure of the benchmark for GPUs."""
-    rows = BENCH[(BENCH["bench"] == "gpu") & BENCH["workload"].str.startswith(section)]
-    return float(rows.set_index("contender").loc[contender, column])
-
-
 def circuit_table() -> str:
     """Return the table of new starts: accuracy and work for some circuits."""
     rows = []
@@ -416,13 +410,14 @@ def draw_charts() -> None:
 
 def real_graphs() -> str:
     """Return the table of `node_classification.py`: means over the splits and seeds of a model."""
-    head = ["graph", "model", "runs", "test", "steps", "weights", "epochs"]
-    rows = []
-    for (data, model), runs in read("real_graphs.csv").groupby(["data", "model"], sort=False):
+    head = ["graph", "seconds", "model", "runs", "test", "steps", "weights"]
+    table, rows = read("real_graphs.csv"), []
+    table["seconds"] = [int(float(f"{seconds:.2g}")) for seconds in table["cpu_s"]]
+    for (data, seconds, model), runs in table.groupby(["data", "seconds", "model"], sort=False):
         mean = runs.mean(numeric_only=True)
         steps = "" if pd.isna(mean["steps"]) else f"{mean['steps']:.1f}"
         cells = [spread([*runs["test"]]), steps, f"{mean['weights']:,.0f}"]
-        rows.append([data, model, str(len(runs)), *cells, f"{mean['epochs']:.0f}"])
+        rows.append([data, str(seconds), model, str(len(runs)), *cells])
     return markdown_table(head, rows)
 
 
