@@ -78,7 +78,7 @@ class HaltingUnit(nn.Module):
         wide, norm = torch.promote_types(dtype, torch.float32), self.norm
         with outside_autocast(feat.device.type):
             rows = feat.to(wide) if norm is None else _call_wide(norm, feat.to(wide))
-            return torch.sigmoid(_call_wide(self.linear, rows)).squeeze(1)
+            return torch.sigmoid(_call_wide(self.linear, rows))[:, unit]
 
     def extra_repr(self) -> str:
         return f"bias_init={self.bias_init}, gain={self.gain}"

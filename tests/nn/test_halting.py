@@ -25,6 +25,18 @@ def test_halting_unit_equals_its_formula_in_float32_or_wider(
     torch.testing.assert_close(found, 1 / (1 + torch.exp(-logit)))
 
 
+@pytest.mark.parametrize("norm", [False, True])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_halting_units_of_a_step_equal_a_single_unit(dtype: torch.dtype, norm: bool) -> None:
+    units, rows = randomised(HaltingUnit(6, norm=norm, units=3)).to(dtype), normal(5, 6).to(dtype)
+    single = HaltingUnit(6, norm=norm).to(dtype)
+    weights = units.state_dict()
+    weights |= {name: weights[name][1:2] for name in ("linear.weight", "linear.bias")}
+    single.load_state_dict(weights)
+    torch.testing.assert_close(units(rows, step=2), single(rows))
+    assert torch.equal(units(rows, step=9), units(rows, step=3))
+
+
 @pytest.mark.parametrize("bias", [-1.0, 2.0])
 def test_halting_unit_bias_init(bias: float) -> None:
     unit = HaltingUnit(6, bias_init=bias)
