@@ -107,7 +107,8 @@ class ConvAsAttention(Aggregation):
     Raises
     ------
     TypeError
-        If `conv` is no module, or contains a recurrence, as `AdaptiveConv` does.
+        If `conv` is no module, contains a recurrence, as `AdaptiveConv` does, or can replace
+        attention itself, such as `NeighborMean`.
     ValueError
         If the result for a node would depend on other active nodes, as with PyG's `GATConv`, which
         adds self-loops, or with a `GraphConv` inside another module; or if a layer of PyG does not
@@ -132,7 +133,8 @@ class ConvAsAttention(Aggregation):
     def __init__(self, conv: nn.Module, feats: int) -> None:
         super().__init__()
         parts = conv.modules() if isinstance(conv, nn.Module) else ()
-        if not parts or any(isinstance(part, AdaptiveRecurrence) for part in parts):
+        is_one_step = parts and not any(isinstance(part, AdaptiveRecurrence) for part in parts)
+        if not is_one_step or isinstance(conv, Aggregation):
             raise TypeError(
                 "conv must be a convolution of DGL or PyG with one step, such as "
                 f"dgl.nn.GINConv(linear), got {conv!r:.80}"

@@ -13,6 +13,7 @@ from graphut.nn import (
     HaltingUnit,
     LayerAsConv,
     MultiHeadAttention,
+    NeighborMean,
     PositionwiseTransition,
     ScheduledHalting,
     Threshold,
@@ -338,6 +339,7 @@ def test_adapters_refuse_what_does_not_fit() -> None:
         refuses(f"GINConv .* support {name}", conv_step("gin"), GRAPH, X, **given)
     refuses("conv must be a convolution of .*got <class '.*GINConv", adapt, dgl.nn.GINConv)
     refuses(r"with one step, .*got AdaptiveConv\(8, 8", adapt, AdaptiveConv(8, 8))
+    refuses(r"with one step, .*got NeighborMean\(", adapt, NeighborMean(8))
     refuses("norm='both' divides by the out-", adapt, nn.Sequential(dgl.nn.GraphConv(8, 8)))
     refuses("ChebConv takes one tensor .* SAGEConv", adapt, pyg_conv("ChebConv", 8, 8, 2))
     refuses(
