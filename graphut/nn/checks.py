@@ -66,8 +66,7 @@ def first_weight(layer: nn.Module, otherwise: Tensor) -> Tensor:
 def check_same_nodes(
     graph: DGLGraph | EdgeLayout,
     advice: str = "a step needs a graph with one node type, or a block; HeteroAdaptiveConv is a "
-    "recurrence over several node types; MultiHeadAttention and MessageAggregation, without a "
-    "step, connect two types",
+    "recurrence over several node types; MultiHeadAttention, without a step, connects two types",
 ) -> None:
     """Raise an error, with `advice`, if the edges connect two different types of nodes."""
     if not isinstance(graph, DGLGraph) or len(graph.etypes) != 1:
@@ -90,8 +89,7 @@ def sources_of(feat: Tensor | tuple[Tensor, Tensor]) -> Tensor:
         raise ValueError(
             f"got features of {len(sources)} sources and of {len(destinations)} other "
             "destinations, but the destinations of a step must be the first sources: for several "
-            "node types use HeteroAdaptiveConv, or, without a step, MultiHeadAttention or "
-            "MessageAggregation"
+            "node types use HeteroAdaptiveConv, or, without a step, MultiHeadAttention"
         )
     return sources
 

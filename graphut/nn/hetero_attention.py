@@ -118,7 +118,7 @@ class HeteroAttention(Aggregation):
         get_attention: bool = False,
         **options: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the output, `(A, feats)`, and any weights; see `MultiHeadAttention.attend`."""
+        """Return the output, `(A, feats)`, and any weights; options as in `MultiHeadAttention`."""
         of_edges = {name: options.pop(name, None) for name in ("edge_bias", "edge_weight")}
         self.refuse("HeteroAttention", options)
         nodes, edges = edge_types(layout)

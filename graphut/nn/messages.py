@@ -140,7 +140,7 @@ class MessageAggregation(Aggregation):
         frontier: Tensor | None = None,
         **options: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the output, `(A, feats)`, and any weights; see `MultiHeadAttention.attend`."""
+        """Return the output, `(A, feats)`, and any weights; options as in `MultiHeadAttention`."""
         if options.pop("edge_weight", None) is not None:
             raise ValueError("messages have no edge_weight: use MultiHeadAttention alone")
         width, edge_feat = self.message.out_features, options.get("edge_feat")
