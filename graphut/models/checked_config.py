@@ -58,7 +58,7 @@ class CheckedConfig:
             raise ValueError(f"{name} must be {wanted}; got {quote(getattr(self, name))}")
 
     def _check_defaults(self, is_free: bool, why: str, *names: str) -> None:
-        """Unless `is_free`, raise `ValueError` if fields in `names` do not have their defaults."""
+        """Raise `ValueError` if fields in `names` do not have their defaults, unless `is_free`."""
         for each in fields(self):
             if each.name in names and not is_free:
                 default = f"{each.default:g}" if type(each.default) is float else repr(each.default)

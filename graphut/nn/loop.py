@@ -1,4 +1,4 @@
-"""The adaptive loop: repeat a step until every node has halted; and the way from a call to it."""
+"""The adaptive loop: choose a backend for a call, and repeat its step until every node halts."""
 
 from typing import Any
 

@@ -398,7 +398,7 @@ class UniversalTransformerStep(nn.Module):
         return self.norm != "pre" and is_own(self, UniversalTransformerStep, "project")
 
     def value_shift(self, signal: Tensor) -> Tensor:
-        """Return what adding `signal` to all states adds to all values.
+        """Return the vector that is added to all values when `signal` is added to all states.
 
         The step must have a linear projection. Keys are shifted by one vector too, which does not
         change softmax.

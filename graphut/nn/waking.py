@@ -201,7 +201,7 @@ def _rows_of(nodes: Tensor | None, table: Tensor) -> Tensor:
 
 
 def _replace(table: Tensor, nodes: Tensor | None, new: Tensor, in_place: bool) -> Tensor:
-    """Return the shown states after those of `nodes` (None: of the first nodes) became `new`."""
+    """Return `table` with the rows of `nodes` (None: the first rows) replaced by `new`."""
     if new.dtype != table.dtype:
         wide = torch.promote_types(new.dtype, table.dtype)
         table, new = table.to(wide), new.to(wide)

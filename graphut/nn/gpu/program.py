@@ -202,7 +202,7 @@ class Program:
         return dropout_of(p, self.inputs["seeds"][at, index, 0] if p else None)
 
     def _read(self, name: str, at: Any) -> Operand:
-        """Return what a weight is multiplied by."""
+        """Return the rows that are multiplied by a weight."""
         value = self.reads[name]
         x = operand(self.steps[value][at], norm=self._norm(value, at))
         if name == "last":

@@ -27,7 +27,7 @@ from graphut.nn.waking import Start, waking_output
 
 
 class Waking(NamedTuple):
-    """What rounds have and other steps do not: counts of updates, out-edges, a tolerance."""
+    """Arguments of kernels for rounds: counts of updates, out-edges and a tolerance."""
 
     updates: Tensor  # (sources,) how often each node has computed
     last_change: Tensor  # (sources,) the last round that has changed a node

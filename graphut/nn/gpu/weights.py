@@ -59,7 +59,7 @@ class Weights:
         return found
 
     def prepare(self) -> None:
-        """Compute the tensors from what is given."""
+        """Compute the tensors from the given weights."""
         found = self._derive(self.given)
         for name, x in self._computed.items():
             x.copy_(found[name])
@@ -70,7 +70,7 @@ class Weights:
         return {name: part.view(x.shape) for (name, x), part in pairs}
 
     def collect(self, parts: Mapping[str, Tensor]) -> None:
-        """Compute the gradients of what is given from those of the tensors.
+        """Compute the gradients of the given weights from the gradients of the tensors.
 
         `parts` have a first axis, over which they are summed.
         """
@@ -83,5 +83,5 @@ class Weights:
         torch._foreach_copy_([*self._views(self._flat).values()], [*slopes])
 
     def gradients(self) -> dict[str, Tensor]:
-        """Return the gradients of what is given, by name."""
+        """Return the gradients of the given weights, by name."""
         return self._views(self._flat.clone())
