@@ -68,6 +68,9 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
         task_options.read_options("train", [compare.task])  # ends with an error
     names = [each.name for each in fields(TASKS[compare.task].config_kind)]
     topology = flag(next(name for name in ("encoder_topology", "topology") if name in names))
+    for each in rest:
+        if each.partition("=")[0] in ("--seed", topology):
+            raise ValueError(f"{each} has another value in each run: leave it out (see --seeds)")
     options.runs = {spec: [] for spec in compare.specs}
     for spec in compare.specs:
         for seed in range(compare.seeds):

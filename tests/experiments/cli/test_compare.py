@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from graphut._files import read_checked_json
+from graphut.experiments.cli import main
 from graphut.experiments.cli.compare import Result, verdict
 from graphut.experiments.training.run_files import METRICS
 from tests.experiments.cli.tiny import TINY
@@ -29,6 +30,16 @@ def test_compare_trains_each_topology_and_goes_on_with_its_runs(
     metrics = (tmp_path / "complete-1" / METRICS).read_bytes()
     assert output(*command) == found  # the runs have ended: they are only evaluated again
     assert (tmp_path / "complete-1" / METRICS).read_bytes() == metrics
+
+
+@pytest.mark.parametrize("option", ["--seed=5", "--encoder-topology"])
+def test_compare_refuses_options_that_differ_between_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    command = ["topology", "compare", "sort", "causal", "complete", "--out", str(tmp_path)]
+    assert main([*command, option, "star"]) == 2
+    assert f"{option} has another value in each run: leave it out" in capsys.readouterr().err
+    assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize(
