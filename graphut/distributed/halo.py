@@ -182,7 +182,7 @@ class Exchange:
 
 
 class PartStore(Exchange, Store):
-    """The store of a process that has a part of the graph; arguments are those of `Store`."""
+    """The store of a process that has a part of the graph; arguments as of `Store`."""
 
     replaces_all = False
 

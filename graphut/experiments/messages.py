@@ -27,7 +27,7 @@ def percent(value: float) -> str:
 
 
 def is_share(metric: str) -> bool:
-    """Return whether a metric's name is that of a share (from 0 to 1), such as an accuracy."""
+    """Return whether a metric is a share (from 0 to 1), such as an accuracy, by its name."""
     return any(word in metric for word in _SHARES)
 
 

@@ -76,7 +76,7 @@ def run_restarts(
 def _join(
     model: Any, layout: EdgeLayout, logits: Tensor, counts: Tensor, surest: bool
 ) -> tuple[Tensor, Tensor]:
-    """Return the averaged logits, or those of the surest copy, and the agreement of each answer.
+    """Return the logits, averaged or of the surest copy, and the agreement of each answer.
 
     `logits` are the outputs of all copies, `(copies, ...)`, and `counts`, `(copies, graphs)`, says
     which copies count.

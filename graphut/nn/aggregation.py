@@ -23,7 +23,7 @@ class Aggregation(nn.Module):
     out_feats: int
 
     def project(self, feat_src: Tensor, *types: Any) -> Tensor:
-        """Return what a source stores for its out-neighbours: by default its features."""
+        """Return the rows that sources store for out-neighbours: their features by default."""
         return feat_src
 
     def forward(

@@ -174,7 +174,7 @@ class ConvAsAttention(Aggregation):
         return 2 * sum(p.numel() for p in self.conv.parameters() if p.dim() > 1)
 
     def project(self, feat_src: Tensor, *types: Any) -> Tensor:
-        """Return what a source stores: its features, which `GCNConv` and `GraphConv` map."""
+        """Return the rows that sources store: features, which `GCNConv` and `GraphConv` map."""
         conv: Any = self.conv
         feat = feat_src.to(first_weight(conv, feat_src).dtype)
         if not self._divides_by_degrees:

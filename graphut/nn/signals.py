@@ -214,7 +214,7 @@ class RelativePositions(nn.Module):
     def forward(
         self, layout: EdgeLayout, query: Tensor, frontier: Tensor | None, edge_distance: Tensor
     ) -> Tensor:
-        """Return what distances, `(E,)` by edge id, add to the scores, `(E, num_heads)`.
+        """Return the terms, `(E, num_heads)`, that distances, `(E,)` by edge id, add to the scores.
 
         `query`, `(A, num_heads, head_feats)`, are the queries, with `v` added, of `frontier`.
         """

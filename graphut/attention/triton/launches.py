@@ -214,7 +214,7 @@ def by_source(layout: EdgeLayout) -> CSREdges:
 def _grouped(
     indptr: Tensor, neighbours: Tensor, ids: Tensor | None, device: torch.device
 ) -> CSREdges:
-    """Return edges on a device, where those of a layout from the CPU arrive in one copy."""
+    """Return edges on a device; the edges of a layout from the CPU arrive in one copy."""
     more = full_size(len(neighbours)) - len(neighbours)
     found = [
         pad(indptr, (0, full_size(len(indptr) - 1) + 1 - len(indptr)), value=-1),

@@ -59,7 +59,7 @@ class Result(NamedTuple):
 
 
 def read_options(command: str, argv: Sequence[str]) -> Namespace:
-    """Parse and check the options; `runs` has those of `graphut train`, by topology."""
+    """Parse the options; the field `runs` has the options of `graphut train` by topology."""
     parser = command_parser("graphut topology compare", Compare)
     parser.usage = "graphut topology compare TASK SPEC SPEC ... --out FOLDER [options]"
     options, rest = parser.parse_known_args(argv)

@@ -17,7 +17,7 @@ ROWS = {"states", "encodings", "encoded"}  # inputs that are no weights
 
 
 class Weights:
-    """Weights in the dtype of matrix products, with those of query, key and value in one.
+    """Weights in the dtype of matrix products; the maps of query, key and value are one matrix.
 
     `given` are the inputs of the program by name. A bias has a row for each step, or a single one.
     Without step signals in stored keys and values, later steps move all values by one vector: the
