@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from itertools import chain
 from math import isfinite
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -162,8 +163,10 @@ def check_attention_options(backend: str, attn_drop: float, **sizes: int | None)
 
 
 def check_sizes(**sizes: int | None) -> None:
-    """Raise `ValueError` if one of the sizes, which have the names of arguments, is below 1."""
+    """Raise `ValueError` unless the sizes, by the names of arguments, are integers above 0."""
     for name, size in sizes.items():
+        if size is not None and not isinstance(size, Integral):
+            raise ValueError(f"{name} must be an integer, got {size!r}")
         if size is not None and size < 1:
             raise ValueError(f"{name} must be at least 1, got {size}")
 

@@ -136,8 +136,8 @@ class ConvAsAttention(Aggregation):
         is_one_step = parts and not any(isinstance(part, AdaptiveRecurrence) for part in parts)
         if not is_one_step or isinstance(conv, Aggregation):
             raise TypeError(
-                "conv must be a convolution of DGL or PyG with one step, such as "
-                f"dgl.nn.GINConv(linear), got {conv!r:.80}"
+                "conv must be a convolution of DGL or PyG with one step, such as GINConv(linear) "
+                f"(an instance, not the class), got {conv!r:.80}"
             )
         for part in conv.modules():
             if type(part).__name__ in _PROPAGATIONS:
@@ -146,6 +146,12 @@ class ConvAsAttention(Aggregation):
                     "graphut.nn.AdaptivePropagation, in which each node has its own number of steps"
                 )
         pyg_layers = _pyg_layers(conv)
+        width = getattr(conv, "in_channels", -1) if conv in pyg_layers else -1
+        if isinstance(width, int) and width not in (-1, feats):
+            raise ValueError(
+                f"{type(conv).__name__} reads {width} features, but a state has {feats}: construct "
+                f"it with in_channels={feats}"
+            )
         is_normed = isinstance(conv, dgl.nn.GraphConv) or (
             conv in pyg_layers and type(conv).__name__ == "GCNConv"
         )
@@ -227,8 +233,8 @@ class ConvAsAttention(Aggregation):
         out = out.flatten(1)
         if out.shape[1] != self.out_feats:
             raise ValueError(
-                f"{type(conv).__name__} returned {out.shape[1]} features for each node; "
-                f"ConvAsAttention(conv, {self.out_feats}) needs {self.out_feats}"
+                f"{type(conv).__name__} returned {out.shape[1]} features for each node, those of "
+                f"all heads; a state has {self.out_feats}"
             )
         return out, None
 

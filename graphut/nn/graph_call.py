@@ -53,10 +53,12 @@ class GraphCall(Recorded):
             calls = [", ".join(x if x in call[:2] else f"{x}=None" for x in call)
                      for call in (by_pyg, by_dgl)]  # fmt: skip
             got = [type(arg).__name__ for arg in args] + [f"{name}=..." for name in options]
+            is_data = hasattr(first, "edge_index")
+            advice = ": pass data.x, data.edge_index of a `Data` of PyG" if is_data else ""
             raise TypeError(
                 f"call {type(self).__name__} as conv({calls[0]}), with a tuple x for a bipartite "
                 f"graph, or as conv({calls[1]}), with a graph of DGL or an EdgeLayout; got "
-                f"conv({', '.join(got)})"
+                f"conv({', '.join(got)}){advice}"
             )
         x, of_edges = given["x"], given.get(self.of_edges)
         if is_graph:

@@ -81,13 +81,16 @@ class HeteroAdaptiveConv(Recorded):
         **options: Any,
     ) -> None:
         super().__init__()
-        for kind in metadata[1]:
-            if isinstance(kind, str) or len(kind) != 3:
-                raise ValueError(
-                    "metadata must be (node types, edge types), and an edge type a triple (source, "
-                    f"name, destination), got the edge type {kind!r}; pass data.metadata() of PyG, "
-                    "or (graph.ntypes, graph.canonical_etypes) of DGL"
-                )
+        is_pair = isinstance(metadata, (tuple, list)) and len(metadata) == 2
+        triples = metadata[1] if is_pair else ()
+        wrong = [f"the edge type {k!r}" for k in triples if isinstance(k, str) or len(k) != 3]
+        if wrong or not is_pair:
+            found = wrong[0] if is_pair else type(metadata).__name__
+            raise ValueError(
+                "metadata must be (node types, edge types), and an edge type a triple (source, "
+                f"name, destination), got {found}; pass data.metadata() of PyG, or "
+                "(graph.ntypes, graph.canonical_etypes) of DGL"
+            )
         self.node_types, self.edge_types = list(metadata[0]), [tuple(r) for r in metadata[1]]
         kinds: list[Any] = [*self.node_types, *self.edge_types]
         for number, each in enumerate(kinds):
@@ -97,7 +100,12 @@ class HeteroAdaptiveConv(Recorded):
             self._check_types("node types", {source, target}, self.node_types)
         if isinstance(in_channels, Mapping):
             self._check_types("node types of in_channels", in_channels, self.node_types)
-            self._check_types("node types of metadata", self.node_types, in_channels)
+            for kind in self.node_types:
+                if kind not in in_channels:
+                    raise ValueError(
+                        f"in_channels has no {kind!r}: it needs the number of features of each "
+                        "node type in metadata"
+                    )
             sizes = [in_channels[kind] for kind in self.node_types]
         else:
             sizes = [in_channels] * len(self.node_types)
@@ -116,7 +124,7 @@ class HeteroAdaptiveConv(Recorded):
             part.reset_parameters()
 
     def forward(
-        self, graph: Any, x: Any, *, batch_dict: Mapping[str, Tensor] | None = None
+        self, graph: Any, x: Any = None, *, batch_dict: Mapping[str, Tensor] | None = None
     ) -> dict[str, Tensor]:
         """Return the output states of each node type, `(N_dst, out_channels)`.
 
@@ -163,6 +171,11 @@ class HeteroAdaptiveConv(Recorded):
         `(N, out_channels)`, and the nodes of each type as rows of these states.
         `conv.recurrence(layout, feat)` accepts more options than a call, such as `get_steps=True`.
         """
+        if x is None:
+            raise TypeError(
+                "call HeteroAdaptiveConv as conv(data.x_dict, data.edge_index_dict), or as "
+                f"conv(graph, x_dict), with a graph of DGL; got conv({type(graph).__name__})"
+            )
         if isinstance(graph, Mapping):  # (x_dict, edge_index_dict)
             graph, x = x, graph
         if not isinstance(x, Mapping):

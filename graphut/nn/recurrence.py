@@ -123,11 +123,7 @@ class AdaptiveRecurrence(nn.Module):
         checkpoint_steps: bool = False,
     ) -> None:
         super().__init__()
-        for name, mode in (("halted", halted), ("evaluation_halted", evaluation_halted or halted)):
-            if mode not in HALTED:
-                raise ValueError(
-                    f"{name} must be one of {', '.join(map(repr, HALTED))}; got {mode!r}"
-                )
+        _check_halted(halted, evaluation_halted)
         if isinstance(step, nn.ModuleList):
             step = [*step]
         for each in step if isinstance(step, Sequence) else [step]:
@@ -377,6 +373,7 @@ class AdaptiveRecurrence(nn.Module):
     @property
     def active_halted(self) -> str:
         """The value of `halted` in the current mode, training or evaluation."""
+        _check_halted(self.halted, self.evaluation_halted)  # a user may have set them
         return self.halted if self.training else self.evaluation_halted or self.halted
 
     @property
@@ -433,6 +430,13 @@ class AdaptiveRecurrence(nn.Module):
             f"inject_input={self.inject_input}, noise={self.noise}"
             + (f", quantize={self.quantize}" if self.quantize else "")
         )
+
+
+def _check_halted(halted: str, evaluation_halted: str | None) -> None:
+    """Raise `ValueError` if an option is not one of `HALTED`."""
+    for name, mode in (("halted", halted), ("evaluation_halted", evaluation_halted or halted)):
+        if mode not in HALTED:
+            raise ValueError(f"{name} must be one of {', '.join(map(repr, HALTED))}; got {mode!r}")
 
 
 def _uncompiled(layer: AdaptiveRecurrence, *args: Any, **options: Any) -> tuple[Any, ...]:

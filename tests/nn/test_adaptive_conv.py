@@ -254,11 +254,13 @@ def test_no_default_makes_nodes_alike_in_the_first_step(kind: str) -> None:
             {"concat": True},
             "^unknown argument 'concat'; the other options are .*'norm', 'residual'",
         ),
+        ({"droput": 0.2}, "^unknown argument 'droput'; did you mean 'dropout'"),
         ({"dropout": 2}, r"dropout must lie in \[0, 1\), got 2"),
         ({"in_channels": 0}, "in_channels must be at least 1, or -1 .*, got 0"),
         ({"out_channels": 0}, "out_channels must be at least 1, got 0"),
         ({"in_channels": "4"}, "in_channels must be at least 1, .*, got '4'"),
         ({"max_steps": 0}, "^max_steps must be at least 1, got 0"),
+        ({"max_steps": 2.5}, "^max_steps must be an integer, got 2.5"),
     ],
     ids=str,
 )
@@ -284,7 +286,8 @@ def test_adaptive_conv_refuses_what_does_not_fit() -> None:
     wanted = r"call AdaptiveConv as conv\(x, edge_index, edge_attr=None, batch=None\), .*; got "
     graph = dgl.graph((*EDGES,), num_nodes=6)
     check(wanted + r"conv\(Tensor\)", X)
-    check(wanted + r"conv\(SimpleNamespace\)", SimpleNamespace(x=X, edge_index=EDGES))
+    data = SimpleNamespace(x=X, edge_index=EDGES)
+    check(wanted + r"conv\(SimpleNamespace\): pass data.x, data.edge_index", data)
     check(wanted + r"conv\(list, Tensor\)", [X, X], EDGES)
     check(wanted + r"conv\(DGLGraph, Tensor, batch=...\)", graph, X, batch=EDGES[0])
     check(wanted + r"conv\(Tensor, Tensor, size=...\)", X, EDGES, size=(6, 6))
@@ -304,6 +307,8 @@ def test_adaptive_conv_refuses_what_does_not_fit() -> None:
     check(r"6 destination nodes, .*pass one row of 5 features", (X, X[:, :2]), EDGES)
     check(r"edge_attr must be .* = \(7, 3\), got shape \(4, 3\)", X, EDGES, EDGE_ATTR[:4])
     check(r"edge_attr must be .* got shape \(7,\); .*edge_dim=3", X, EDGES, EDGE_ATTR[:, 0])
+    reads_none = build(5, 8)
+    refuses("reads no edge_attr, got shape .*edge_dim=3", reads_none, X, EDGES, EDGE_ATTR)
 
 
 def test_adaptive_conv_copies_pickles_and_loads() -> None:

@@ -314,6 +314,13 @@ def with_batch(*ids: float, nodes: Any = 4) -> Any:
     return from_edge_index(INDEX, nodes, batch=torch.tensor(ids))
 
 
+def test_adapters_refuse_a_layer_of_pyg_with_another_width() -> None:
+    pyg = pytest.importorskip("torch_geometric.nn")
+    for conv in (pyg.GATConv(4, 8, add_self_loops=False), pyg.GCNConv(4, 8)):
+        refuses("Conv reads 4 features, .* has 8: .*in_channels=8", ConvAsAttention, conv, 8)
+    ConvAsAttention(pyg.GATConv(-1, 8, add_self_loops=False), 8)
+
+
 def test_adapters_refuse_what_does_not_fit() -> None:
     adapt = partial(ConvAsAttention, feats=8)
     refuses(r"x must be \(N, F\).* got shape \(1, 4, 8\)", in_conv, X[None], EDGES)
@@ -330,7 +337,7 @@ def test_adapters_refuse_what_does_not_fit() -> None:
     refuses("batch must be omitted for a bipartite graph", with_batch, 0, nodes=(4, 4))
     for n in (1, 3):
         conv = ConvAsAttention(dgl.nn.GATConv(8, n, 1), 8).double()
-        refuses(rf"GATConv returned {n} features .*tion\(conv, 8\) needs 8", conv, GRAPH, X)
+        refuses(rf"GATConv returned {n} features .*; a state has 8", conv, GRAPH, X)
     for name, given in {
         "edge_bias": {"edge_bias": torch.zeros(9)},
         "edge_weight": {"edge_weight": torch.ones(9)},

@@ -153,7 +153,9 @@ def test_hetero_adaptive_conv_refuses() -> None:
     refuses("metadata has the type .*'writes'", build, (["a", "p"], [WRITES, WRITES]))
     infinite = {"a": X["a"], "p": X["p"] / 0}
     refuses(r"x\['p'\]\[0, 0\] is -?inf: it must be finite", conv, infinite, EDGES)
-    refuses(r"unknown node types of metadata \['p'\]", build, sizes={"a": 4})
+    refuses("in_channels has no 'p': it needs the number of feat", build, sizes={"a": 4})
+    refuses(r"metadata must be .*, got int; pass data.metadata\(\)", build, 3)
+    refuses(r"conv\(data.x_dict, data.edge_index_dict\), .*; got conv\(dict\)", conv, X)
     refuses(r"edge_index of .*x has only 3 row", conv, {"a": X["a"], "p": X["p"][:3]}, EDGES)
     refuses("5 'p' nodes, but x has no 'p'", conv, graph, {"a": X["a"]})
     refuses("5 'p' nodes, .*one row of 6 features", conv, graph, {"a": X["a"], "p": X["a"]})
