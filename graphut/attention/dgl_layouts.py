@@ -44,8 +44,8 @@ def as_layout(graph: DGLGraph | EdgeLayout, etype: Any = None) -> EdgeLayout:
     if not isinstance(graph, DGLGraph):
         raise TypeError(
             f"expected a DGLGraph or an EdgeLayout, got {type(graph).__name__}: a topology has "
-            "graph(lengths), a networkx graph goes through dgl.from_networkx, and an edge_index "
-            "through graphut.nn.LayerAsConv"
+            "layout(lengths), graphut.topology.parse(spec) is a topology, a networkx graph goes "
+            "through dgl.from_networkx, and an edge_index through graphut.nn.LayerAsConv"
         )
     if etype is None and len(graph.etypes) > 1:
         names = ", ".join(map(repr, graph.etypes))

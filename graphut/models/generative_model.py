@@ -3,6 +3,7 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from operator import index
 from typing import Any, ClassVar, overload
 
 import torch
@@ -131,11 +132,17 @@ class GenerativeModel(AdaptiveModel):
 
     def encode(self, text: str) -> list[int]:
         """Return the token ids of a source or prompt; raise `ValueError` for an unknown symbol."""
+        if not isinstance(text, str):
+            raise TypeError(f"encode takes one text, got {text!r:.80}")
         return self._vocabulary(self.reads).read(text)
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Return the text of generated token ids."""
-        return self._vocabulary(self.writes).write(tokens)
+        try:
+            ids = [*map(index, tokens)]
+        except TypeError:
+            raise TypeError(f"decode takes a list of token ids, got {tokens!r:.80}") from None
+        return self._vocabulary(self.writes).write(ids)
 
     def text_of(self, sequence: Sequence[int], answer: Generation) -> str:
         """Return the text that `generate` returns for a `sequence` and its generated `answer`."""

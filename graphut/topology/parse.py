@@ -96,13 +96,13 @@ class _Parser:
     def named(self) -> Topology:
         name, position = self.tokens[0]
         if self.take(*registry) is None:
-            hint = " (import the module of your own topology first: --import MODULE); known are "
-            hint += "; ".join(spec_signatures())
+            advice = " (import the module of your own topology first: --import MODULE)"
+            hint = f"{advice}; known are {'; '.join(spec_signatures())}"
             if name in {"", *"|&():,@"}:
                 self.expected("a topology", hint)
             near = get_close_matches(name, registry, n=1)
-            meant = f", did you mean {near[0]}?" if near else ""
-            self.fail(f"unknown topology {name!r}{meant}{hint}", position)
+            meant = f", did you mean {near[0]}?{advice}" if near else hint
+            self.fail(f"unknown topology {name!r}{meant}", position)
         values = [] if self.take(":") is None else [self.integer()]
         while values and self.take(",") is not None:
             values.append(self.integer())

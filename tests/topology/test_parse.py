@@ -45,7 +45,8 @@ def test_parse_reads_a_spec_with_many_edges() -> None:
     [
         ("", 0, "expected a topology, got the end"),
         ("& causal", 0, "expected a topology, got '&'"),
-        ("causal|windw:8", 7, r"topology 'windw', did you mean window\? .* known are .*window:"),
+        ("causal|windw:8", 7, r"topology 'windw', did you mean window\? \(import .* MODULE\)\n"),
+        ("causal|mine:8", 7, r"topology 'mine' \(import .*\); known are .*window:radius"),
         ("causal causal", 7, "expected '|', '&' or the end, got 'causal'"),
         ("(causal", 7, r"expected '\)', got the end"),
         ("causal & window:x", 16, "expected an integer, got 'x'"),

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from graphut._files import read_file, reraise_for_file
 from graphut.distributed import assign_parts, load_part, write_parts
 from graphut.distributed.parts import is_divided
+from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks.raw_graph import (
     MASK_OF,
     Labels,
@@ -94,7 +95,11 @@ def _all_labels(
         if is_part or any(known_labels(rows).any() for rows in labels):
             return labels, by_node
     if target:
-        raise ValueError(f"{read[0][0]} has no `label`, neither at nodes nor of the graph")
+        others = ", ".join(sorted(str(name) for name in read[0][2].get("unused", ())))
+        raise ValueError(
+            f"{read[0][0]} has no `label`, neither at nodes nor of the graph: name the attribute "
+            f"to learn `label`; other attributes are {others or 'missing, too'}"
+        )
     return [[] for _ in read], True
 
 
@@ -107,9 +112,10 @@ def _read_networkx(path: Path) -> Columns:
             data = json.loads(read_file(path))
             graph = networkx.node_link_graph(data, edges="links" if "links" in data else "edges")
             if len(graph) != len(data["nodes"]):
+                listed = pluralize(len(data["nodes"]), "node")
                 raise ValueError(
-                    f"it lists {len(data['nodes'])} nodes, but networkx reads {len(graph)}: give "
-                    "each node an `id` of its own, and let edges name only these"
+                    f"it lists {listed}, but networkx reads {len(graph)}: give each node an `id` "
+                    "of its own, and let edges name only these"
                 )
     of_nodes = chain.from_iterable(row for _, row in graph.nodes(data=True))
     of_edges = chain.from_iterable(row for *_, row in graph.edges(data=True))
@@ -153,7 +159,8 @@ def _split(columns: Columns, place: str) -> list[Piece]:
             if len(columns[name]) != rows[name]:
                 raise ValueError(
                     f"{name}.npy has {len(columns[name])} rows; expected {rows[name]}, as there "
-                    f"are {count} nodes in {source}.npy, {graphs} graphs and {edges.shape[1]} edges"
+                    f"are {pluralize(count, 'node')} in {source}.npy, "
+                    f"{pluralize(graphs, 'graph')} and {pluralize(edges.shape[1], 'edge')}"
                 )
     order = np.argsort(graph[edges[0]], kind="stable")
     starts = np.searchsorted(graph, np.arange(graphs + 1))

@@ -85,7 +85,8 @@ ONE, TWO = {"id": 1, "label": 1}, {"id": 2, "label": 2}
 BAD_FILES = {
     r"is not a \.json file that networkx reads: Expecting property name": "{",
     "holds a graph without nodes": node_link(graph={"label": 1}),
-    "has no `label`, neither at nodes nor": node_link({"id": 1}),
+    "has no `label`, neither at nodes nor .*are missing, too": node_link({"id": 1}),
+    "name the attribute to learn `label`; other .* are club": node_link({"id": 1, "club": "a"}),
     "lists 2 nodes, but networkx reads 3: .* let edges name only these": node_link(
         ONE, TWO, links=[(1, 3)]
     ),
