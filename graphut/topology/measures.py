@@ -1,6 +1,7 @@
 """Statistics of the graph of one sentence: edges, degrees and diameter."""
 
 from dataclasses import dataclass
+from numbers import Integral
 
 from graphut._torch import Tensor, torch
 from graphut.topology.base import Topology
@@ -56,8 +57,8 @@ def statistics(topology: Topology | str, n: int) -> Statistics:
 
 
 def check_tokens(n: int) -> None:
-    """Raise `ValueError` if a sentence of `n` tokens is too long for `statistics`."""
-    if not 1 <= n <= LONGEST:
+    """Raise `ValueError` unless `statistics` accepts a sentence of `n` tokens."""
+    if not isinstance(n, Integral) or not 1 <= n <= LONGEST:
         raise ValueError(f"n must be between 1 and {LONGEST} tokens, got {n}")
 
 
