@@ -373,8 +373,10 @@ class AdaptiveRecurrence(nn.Module):
     @property
     def active_halted(self) -> str:
         """The value of `halted` in the current mode, training or evaluation."""
-        _check_halted(self.halted, self.evaluation_halted)  # a user may have set them
-        return self.halted if self.training else self.evaluation_halted or self.halted
+        mode = self.halted if self.training else self.evaluation_halted or self.halted
+        if mode not in HALTED:  # a user has set it
+            _check_halted(self.halted, self.evaluation_halted)
+        return mode
 
     @property
     def _usual_rule(self) -> HaltingRule:
