@@ -98,7 +98,7 @@ class Library:
         return bool(self._dll.graphut_multiplies_pairs())
 
     def sort_edges(self, src: Tensor, dst: Tensor, num_dst: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Compute the function `sort_edges` for contiguous tensors on the CPU."""
+        """Sort the edges of contiguous CPU tensors; see the function `sort_edges`."""
         results = src.new_empty(num_dst + 1), torch.empty_like(src), torch.empty_like(src)
         pointers = (tensor.data_ptr() for tensor in results)
         self._dll.graphut_sort_edges(

@@ -20,7 +20,7 @@ _PLAIN = {nn.Linear, nn.LayerNorm, nn.ReLU, nn.Dropout, nn.Identity}
 
 
 def call_layer(layer: Any, rows: Tensor) -> Tensor:
-    """Return `layer(rows)`; if `layer` is a plain layer of torch without hooks, by a function."""
+    """Return `layer(rows)`, without the cost of `__call__` for layers of torch without hooks."""
     kind, own = type(layer), layer.__dict__
     if kind in _PLAIN and not (
         own["_forward_hooks"]
@@ -53,7 +53,7 @@ def call_layer(layer: Any, rows: Tensor) -> Tensor:
 
 
 def is_hooked(layer: nn.Module) -> bool:
-    """Return whether `layer` has hooks or a `forward` of its own, beside its class."""
+    """Return whether `layer` has hooks, or a `forward` set on the instance."""
     own = vars(layer)
     hooks = own["_forward_hooks"] or own["_forward_pre_hooks"]
     hooks = hooks or own["_backward_hooks"] or own["_backward_pre_hooks"]

@@ -16,7 +16,7 @@ from graphut.nn.rules.base import RuleState
 
 
 def run_call(call: Call, start: Any = None) -> LoopOutput:
-    """Run all steps of a call, and return the results of all nodes; with `start`, from there on."""
+    """Run the steps of a call, from the state `start` if given; return the results of all nodes."""
     choose_backend(call)
     if not call.is_traced and (call.waits or call.program is None):
         call.checks.check_features(call.given)

@@ -48,7 +48,7 @@ def launch_of(kernel: Any, grid: tuple[int, ...], known: Mapping[str, Any]) -> L
 
 
 def named(kind: Any, known: Mapping[str, Any]) -> Any:
-    """Return a named tuple of a kind with fields that are known by their names; else None."""
+    """Return a named tuple of type `kind` from `known`; fields that it lacks are None."""
     return kind(*map(known.get, kind._fields))
 
 
@@ -125,7 +125,7 @@ def heads_of(x: Tensor, heads: int, least: int) -> Heads:
 
 
 def dropout_of(p: float, seed: Any) -> Dropout | None:
-    """Return the dropout with probability `p`, or None if it is 0."""
+    """Return the arguments of dropout with probability `p`, or None if `p` is 0."""
     return Dropout(seed, signed_threshold(p), 1.0 / (1.0 - p)) if p else None
 
 
@@ -170,7 +170,7 @@ class IntervalTables(NamedTuple):
 
 
 class CSREdges(NamedTuple):
-    """The edges in CSR format, grouped by destination or by source, of the sizes of `full_size`."""
+    """Edges in CSR format by destination or by source, padded to the sizes of `full_size`."""
 
     indptr: Tensor  # (nodes + 1,) int64, the first edge of each node; -1 after the last node
     neighbours: Tensor  # (E,) int32, the other end of each edge

@@ -85,7 +85,7 @@ def pairs_of(source, low, high, shift):
 
 @triton.jit
 def items_left(call, sizes, most):
-    """Return the number of items by row, from the first of this program on."""
+    """Return how many pairs of a head and a block of rows are left, from this program on."""
     if call.rows.number is not None:
         most = tl.load(call.rows.number)
     blocks = (most + sizes.block_m - 1) // sizes.block_m
