@@ -13,12 +13,13 @@ from graphut.attention import edge_attention
 from graphut.attention.registry import BACKENDS
 from graphut.experiments.cli import main
 from graphut.experiments.tasks import TASKS
-from graphut.nn import Global, dense_recurrence, parse_rule
+from graphut.nn import Global, parse_rule
 from graphut.nn.rules.base import RULES
 from graphut.topology import Causal, parse
 from graphut.topology.registry import registry
 from tests.helpers import assert_same, normal
 from tests.nn.cases import MODES, build_case, engine
+from tests.nn.reference import dense_recurrence
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / ".github" / "CONTRIBUTING.md").read_text()

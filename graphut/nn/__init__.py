@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from graphut.nn.presets import HALTING_PRESETS
     from graphut.nn.propagation import AdaptivePropagation
     from graphut.nn.recurrence import AdaptiveRecurrence
-    from graphut.nn.reference import dense_event_driven, dense_recurrence
     from graphut.nn.registers import BestEdges, RegisterMessages
     from graphut.nn.rules import (
         ACT,
@@ -79,8 +78,6 @@ __all__ = [
     "Threshold",
     "UniversalTransformerStep",
     "coordinate_signal",
-    "dense_event_driven",
-    "dense_recurrence",
     "edge_distances",
     "from_edge_index",
     "parse_rule",

@@ -9,9 +9,6 @@ import torch
 
 from graphut.attention.kernel_library import LIBRARY
 from graphut.attention.key_value_memory import KeyValueMemory
-from graphut.nn import (
-    dense_recurrence,
-)
 from graphut.topology import Complete
 from tests.helpers import assert_same, covering, gradients, name_of, normal
 from tests.nn.cases import (
@@ -19,6 +16,7 @@ from tests.nn.cases import (
     engine,
     modes_of,
 )
+from tests.nn.reference import dense_recurrence
 
 pytestmark = pytest.mark.skipif(LIBRARY is None, reason="the compiled kernels are not built")
 

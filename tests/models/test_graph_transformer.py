@@ -8,9 +8,10 @@ from torch import Tensor
 from graphut import UniversalGraphTransformer, UniversalGraphTransformerConfig
 from graphut._dgl import dgl
 from graphut.attention import as_layout
-from graphut.nn import EventDriven, InputNoise, MessageAggregation, Quantized, dense_recurrence
+from graphut.nn import EventDriven, InputNoise, MessageAggregation, Quantized
 from tests.helpers import assert_same, covering, gradients, name_of, normal, refuses
 from tests.nn.cases import randomised
+from tests.nn.reference import dense_recurrence
 
 NODES = torch.tensor([0, 1, 1, 0, 1, 0, 0])
 FEATURES = normal(7, 3)

@@ -7,7 +7,6 @@ from torch import Tensor
 
 from graphut._tokens import EOS
 from graphut.nn import ACT, MultiHeadAttention, PositionwiseTransition
-from graphut.nn.reference import dense_recurrence
 from graphut.topology import Causal
 from tests.helpers import assert_same, name_of, refuses
 from tests.models.cases import (
@@ -17,6 +16,7 @@ from tests.models.cases import (
     build_language_model,
     seeded,
 )
+from tests.nn.reference import dense_recurrence
 
 TEXTS = list(CASES["texts"].samples)
 WINDOWS = [text for text in TEXTS if text]

@@ -31,11 +31,11 @@ from graphut.nn import (
     SeparableConvTransition,
     Threshold,
     UniversalTransformerStep,
-    dense_recurrence,
 )
 from graphut.nn.noise import PLACES
 from graphut.topology import Causal, Complete, Topology, Window
 from tests.helpers import assert_same, covering, gradients, layout_of, multigraphs, normal
+from tests.nn.reference import dense_recurrence
 
 FEATS, HEADS = 8, 2
 LENGTHS = [4, 1, 5]

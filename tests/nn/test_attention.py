@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph, dgl
 from graphut.attention import EdgeLayout, as_layout
-from graphut.nn import AttentionRecord, MultiHeadAttention, dense_recurrence, reference
+from graphut.nn import AttentionRecord, MultiHeadAttention
 from graphut.topology import Causal, Complete, Topology, Window
 from tests.helpers import (
     Pairs,
@@ -19,7 +19,9 @@ from tests.helpers import (
     normal,
     refuses,
 )
+from tests.nn import reference
 from tests.nn.cases import HEADS, LENGTHS, MODES, build_case, randomised
+from tests.nn.reference import dense_recurrence
 from tests.topology.brute import Comb
 
 

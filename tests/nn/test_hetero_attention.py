@@ -12,12 +12,12 @@ from graphut.nn import (
     HeteroAttention,
     PonderNet,
     ScheduledHalting,
-    dense_event_driven,
 )
 from graphut.nn.waking import with_out_neighbours
 from tests.helpers import assert_same
 from tests.nn.cases import Case, same_as_dense
 from tests.nn.hetero import EDGES, X, build, with_recurrence
+from tests.nn.reference import dense_event_driven
 
 
 @pytest.mark.parametrize(

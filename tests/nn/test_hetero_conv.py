@@ -8,10 +8,11 @@ from torch import Tensor
 
 from graphut._dgl import dgl
 from graphut.attention import as_layout
-from graphut.nn import ACT, FixedDepth, Global, HeteroAdaptiveConv, dense_recurrence
+from graphut.nn import ACT, FixedDepth, Global, HeteroAdaptiveConv
 from tests.helpers import assert_same, gradients, normal, refuses
 from tests.nn.cases import Case, same_as_dense
 from tests.nn.hetero import CITES, EDGES, METADATA, WRITES, X, build, with_recurrence
+from tests.nn.reference import dense_recurrence
 
 
 def attend(layer: Any, now: dict[str, Tensor], edges: Any) -> dict[str, Tensor]:

@@ -15,7 +15,6 @@ from graphut.nn import (
     PositionwiseTransition,
     Threshold,
     UniversalTransformerStep,
-    dense_recurrence,
 )
 from graphut.topology import Causal, Complete
 from tests.helpers import assert_same, gradients, name_of, normal, refuses
@@ -31,6 +30,7 @@ from tests.nn.cases import (
     randomised,
     signal,
 )
+from tests.nn.reference import dense_recurrence
 from tests.nn.rules.histories import plain_recurrence
 from tests.nn.test_loop_blocks import SEEDS, big_graph, blocks_of
 

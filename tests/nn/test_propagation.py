@@ -17,11 +17,11 @@ from graphut.nn import (
     HaltingRule,
     Threshold,
     UniversalTransformerStep,
-    dense_recurrence,
     from_edge_index,
 )
 from graphut.nn.aggregation import Aggregation
 from tests.helpers import assert_same, gradients, normal, refuses
+from tests.nn.reference import dense_recurrence
 
 pyg: Any = pytest.importorskip("torch_geometric.nn")
 AP_GCN = ACT(halt_from="output", weighting="ap-gcn")

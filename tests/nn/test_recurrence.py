@@ -22,7 +22,6 @@ from graphut.nn import (
     Threshold,
     UniversalTransformerStep,
     coordinate_signal,
-    dense_recurrence,
 )
 from graphut.topology import Complete
 from tests.helpers import (
@@ -53,6 +52,7 @@ from tests.nn.cases import (
     modes_of,
     same_as_dense,
 )
+from tests.nn.reference import dense_recurrence
 
 # Against the oracle, over modes, graphs and lengths.
 

@@ -11,7 +11,6 @@ from graphut.nn import (
     MultiHeadAttention,
     PositionwiseTransition,
     UniversalTransformerStep,
-    dense_recurrence,
 )
 from graphut.topology import Complete
 from tests.helpers import assert_same, covering, gradients, name_of, normal, refuses
@@ -25,6 +24,7 @@ from tests.nn.cases import (
     same_as_dense,
     signal,
 )
+from tests.nn.reference import dense_recurrence
 
 FORMS = covering(**{name: MODES[name] for name in ("norm", "form", "transition", "topology")})
 

@@ -24,7 +24,6 @@ from graphut.nn import (
     PositionwiseTransition,
     Quantized,
     UniversalTransformerStep,
-    dense_event_driven,
 )
 from graphut.nn.call import Call
 from graphut.topology import Window
@@ -42,6 +41,7 @@ from tests.helpers import (
     relative_error,
 )
 from tests.nn.cases import FEATS, HEADS, build_step, randomised, rows_graph
+from tests.nn.reference import dense_event_driven
 
 ROUNDS = 7
 

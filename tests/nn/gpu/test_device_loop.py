@@ -25,7 +25,6 @@ from graphut.nn import (
     PositionwiseTransition,
     ScheduledHalting,
     UniversalTransformerStep,
-    dense_recurrence,
 )
 from graphut.nn.gpu import device_loop, replay
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
@@ -36,6 +35,7 @@ from tests.attention.triton.bfloat16 import mend_bfloat16
 from tests.gpu_stand_in import LIBRARY, DeviceTensor, StandIn, gpu_stand_in
 from tests.helpers import assert_same, normal, relative_error
 from tests.nn.cases import BLOCK, FEATS, Case, build_case, engine, randomised
+from tests.nn.reference import dense_recurrence
 
 
 @pytest.fixture(autouse=True)

@@ -23,7 +23,7 @@ if not INTERPRET:
 
 from graphut.attention.triton import backend
 from graphut.attention.triton.launches import Launch
-from graphut.nn import dense_recurrence, gpu
+from graphut.nn import gpu
 from graphut.nn.gpu import replay, settings
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
 from graphut.nn.gpu.device_loop import layout_inputs
@@ -36,6 +36,7 @@ from tests.gpu_stand_in import gpu_stand_in
 from tests.helpers import assert_same, layout_of
 from tests.nn.cases import Case
 from tests.nn.gpu.test_device_loop import Recorder, numbers, results, small
+from tests.nn.reference import dense_recurrence
 
 
 @pytest.fixture(autouse=True)

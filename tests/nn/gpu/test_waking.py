@@ -21,7 +21,6 @@ from graphut.nn import (
     InputNoise,
     Ponder,
     Quantized,
-    dense_event_driven,
 )
 from graphut.nn.call import begin_call
 from graphut.nn.gpu import replay, settings, waking
@@ -32,6 +31,7 @@ from tests.gpu_stand_in import StandIn, gpu_stand_in
 from tests.helpers import assert_same, layout_of, name_of, normal, relative_error
 from tests.nn.cases import FEATS
 from tests.nn.gpu.test_device_loop import Recorder, poison
+from tests.nn.reference import dense_event_driven
 from tests.nn.test_waking import GRAPHS, beside, build
 
 ROUNDS = 2  # of a program in these tests

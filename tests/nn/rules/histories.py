@@ -21,9 +21,9 @@ from graphut.nn import (
     HaltingRule,
     PonderNet,
     Threshold,
-    dense_recurrence,
 )
 from graphut.nn.rules.base import BatchIndex, Memory, StepRows
+from tests.nn.reference import dense_recurrence
 
 
 @dataclass

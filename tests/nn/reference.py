@@ -42,17 +42,6 @@ def dense_recurrence(
 
     Return the output `(N, d)`, the number of steps `(N,)`, the ACT remainder `(N,)`, and the mean
     ponder cost.
-
-    Examples
-    --------
-    >>> from graphut.nn import HaltingUnit, PositionwiseTransition
-    >>> from graphut.topology import Complete
-    >>> step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 32))
-    >>> layer, x = AdaptiveRecurrence(step, HaltingUnit(8)), torch.randn(5, 8)
-    >>> graph = Complete().graph([3, 2])
-    >>> out, steps, remainder, cost = dense_recurrence(layer, graph, x)
-    >>> torch.allclose(out, layer(graph, x)[0], atol=1e-5)
-    True
     """
     drawn, state, place = _begin(layer, feat, positions)
     noise, repeated, rule = torch.zeros_like(feat), layer.steps, layer.active_rule
@@ -136,16 +125,6 @@ def dense_event_driven(
     Return five tensors: the output `(N, d)`; for each node, `(N,)`, the number of its updates and
     the last round that changed its state; for each graph, `(G,)`, the number of its rounds and
     whether no node was left to update at the end.
-
-    Examples
-    --------
-    >>> from graphut.nn import PositionwiseTransition
-    >>> from graphut.topology import Window
-    >>> step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 32))
-    >>> layer = AdaptiveRecurrence(step, rule=EventDriven(0.5), step_signal=None)
-    >>> graph, x = Window(1).graph([4, 3]), torch.randn(7, 8)
-    >>> torch.allclose(dense_event_driven(layer, graph, x)[0], layer(graph, x)[0], atol=1e-5)
-    True
     """
     rule, layout = layer.active_rule, as_layout(graph)
     if positions is not None and getattr(layer.steps[0].attention, "relative", None):
