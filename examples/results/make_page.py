@@ -243,7 +243,6 @@ def at(label: str, what: str, model: str = "small", **where: Any) -> str:
 def sweep(label: str, model: str, test_set: str) -> DataFrame:
     """Return the evaluations of a model by several halting rules."""
     rows = pick(label, model, test_set, SWEEPS)
-    rows = rows[rows["eval_options"].str.contains("--evaluation-rule")]  # not those of restarts
     words = [shlex.split(text) for text in rows["eval_options"]]
     options = [dict(zip(each[::2], each[1::2], strict=True)) for each in words]
     rules = [each["--evaluation-rule"].replace(",halt_from=output", "") for each in options]

@@ -1,9 +1,6 @@
 """Maximal independent sets, in graphs of the benchmark SALSA-CLRS (arXiv 2309.12253).
 
-    graphut train examples/tasks/mis.py --preset salsa-clrs --out runs/mis
-
-With restarts, more of the largest graphs have no error: `graphut eval runs/mis --restarts 4
---restart-noise 0.2 --restart-rounds 4 --restart-keep surest`.
+graphut train examples/tasks/mis.py --preset salsa-clrs --out runs/mis
 """
 
 from dataclasses import dataclass

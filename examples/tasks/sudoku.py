@@ -38,8 +38,7 @@ SEED_CELLS = 8  # drawn in addition to the first row, so that the search finds d
 # The features divide into features of row, column and box. A puzzle with one wrong cell is wrong.
 CELLS = WHEN_RIGHT | model_size(96, 192, 16) | {"batch_size": 16, "epochs": 30}
 CELLS |= {"evaluation_rule": "threshold:threshold=0.99,halt_from=output"}
-# Puzzles that need a guess may never come to rest. Trained from noisy states, a model also solves
-# them from the states that noise in the first rounds of restarts leaves.
+# Puzzles that need a guess may never come to rest. A model is trained from noisy states.
 CANDIDATES = EVENT_DRIVEN | {"graph": "candidates", "messages": "sum", "initial_noise": 1.0}
 CANDIDATES |= {"evaluation_rule": "event_driven:tol=0.01,max_rounds=200", "noise": 0.1}
 CANDIDATES |= {"batch_size": 16, "epochs": 4}
