@@ -206,19 +206,11 @@ class Agreement(TextTask):
     def _read(self, name: str) -> list[Prefix]:
         return [Prefix.parse(line) for line in lines_of(self._files[name])]
 
-    @property
-    def unchecked_files(self) -> Mapping[str, Path]:
-        return self._data_set.unchecked(self.data)
-
-    @property
-    def _data_set(self) -> DataSet:
-        names = [*self._groups, _VALIDATION, *([_TRAIN] if self.split == "published" else [])]
-        return DataSet(_ORIGIN, {name: _CHECKSUMS.get(name) for name in names})
-
     @cached_property
     def _files(self) -> dict[str, str]:
-        data_set = self._data_set
-        texts = {name: data_set.read(self.data, name) for name in data_set.checksums}
+        names = [*self._groups, _VALIDATION, *([_TRAIN] if self.split == "published" else [])]
+        data_set = DataSet(_ORIGIN, {name: _CHECKSUMS.get(name) for name in names})
+        texts = {name: data_set.read(self.data, name) for name in names}
         if self.sentences is not None:
             texts[_ROWS] = _SENTENCES.read(self.sentences, "wiki-test.txt")
         return texts

@@ -3,7 +3,6 @@
 graphut train examples/tasks/wmt14.py --data wmt14-en-de-small --corpus small --out runs/wmt14
 """
 
-from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
 from functools import cached_property
 from html import unescape
@@ -114,16 +113,8 @@ class Wmt14(TranslationTask):
             sides.append((np.concatenate(tokens), np.cumsum(lengths)))
         return sides
 
-    @property
-    def unchecked_files(self) -> Mapping[str, Path]:
-        return self._data_set.unchecked(self.data)
-
-    @property
-    def _data_set(self) -> DataSet:
-        return _DATA[self.corpus]
-
     def _read(self, part: str, language: str) -> list[str]:
         lines: list[str] = []
         for stem in _FILES[self.corpus][part]:
-            lines += lines_of(self._data_set.read(self.data, f"{stem}.{language}"))
+            lines += lines_of(_DATA[self.corpus].read(self.data, f"{stem}.{language}"))
         return [*map(unescape, lines)] if self.corpus == "small" else lines

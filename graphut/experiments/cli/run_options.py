@@ -69,7 +69,7 @@ class Partition(CheckedConfig):
     method: Literal["metis", "random", "contiguous"] = option(
         "metis", "cut few edges (metis), at random, or into runs of nodes"
     )
-    target: Literal["class", "labels", "values"] = option("class", "what a label is")
+    target: Literal["class", "values"] = option("class", "what a label is")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,8 +48,8 @@ class LabelledGraph(NamedTuple):
     nodes: NDArray[Any]
     # Of nodes: (N,) classes, indices into the symbols of `GraphTask.answers`; -1 if unlabelled.
     # Of the graph: (1,) class. Of edges: (E,), 1 if the edge is a correct answer of its
-    # destination, else 0. With the targets "labels" and "values": (N, K) or (1, K) float32 numbers;
-    # NaN if unlabelled.
+    # destination, else 0. With the target "values": (N, K) or (1, K) float32 numbers; NaN if
+    # unlabelled.
     labels: NDArray[Any]
     # (N,) distance, in edges, from which a node needs information to know its answer (in a sudoku:
     # the round of deduction in which the answer follows); -1 if unknown
@@ -58,7 +58,6 @@ class LabelledGraph(NamedTuple):
     group: str = ""  # results are also reported for each group, such as "near"
     edge_weights: NDArray[Any] | None = None  # (E,) positive
     edge_feats: NDArray[Any] | None = None  # (E, F)
-    label_weights: NDArray[np.float32] | None = None  # factors of the loss, for each of `labels`
     part: Any = None  # the `graphut.distributed.Part` of this process, if the graph is divided
     ids: Sequence[Any] | None = None  # (N,) names of the nodes; None for their numbers
 
@@ -94,7 +93,8 @@ class Task(CheckedConfig, ABC):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     # The name of the property that holds each vocabulary, by the name of the vocabulary.
     vocabulary_names: ClassVar[Mapping[str, str]] = {}
-    own_files: ClassVar[tuple[str, ...]] = ()  # options that name files of the user
+    # Options that name files without a known checksum; a run stores their checksums at its start.
+    own_files: ClassVar[tuple[str, ...]] = ()
     config_kind: ClassVar[type[ModelConfig]]  # configuration of the models for this kind of task
     # The class that trains and evaluates the models, or "module:class" in
     # `graphut.experiments.training.learners`.
@@ -178,15 +178,6 @@ class Task(CheckedConfig, ABC):
 
     def check_config(self, config: ModelConfig) -> None:
         """Raise `ValueError` if a model of this configuration cannot process the user's data."""
-
-    @property
-    def unchecked_files(self) -> Mapping[str, Path]:
-        """A dictionary with the paths of the files without a known checksum.
-
-        A key is the name of an option, such as `data`, or this name and a file, such as
-        `data/train.txt`. A run stores the checksums of these files when it begins.
-        """
-        return {name: Path(path) for name, path in self.paths.items() if name in self.own_files}
 
 
 class DrawnTask(Task):
@@ -294,8 +285,8 @@ class GraphTask(Task):
         return 0
 
     @property
-    def target(self) -> Literal["class", "labels", "values"]:
-        """The form of a label: a "class", several yes-or-no "labels", or real "values"."""
+    def target(self) -> Literal["class", "values"]:
+        """The form of a label: a "class", or real "values"."""
         return "class"
 
     @property

@@ -26,11 +26,6 @@ class DataSet:
     origin: str  # for messages: the source of the data, and the folder to name
     checksums: Mapping[str, str | None]  # SHA-256 by path inside the folder; None if unknown
 
-    def unchecked(self, folder: str | Path) -> dict[str, Path]:
-        """Return a dictionary from `data/NAME` to the path, for files without a known checksum."""
-        names = (name for name, checksum in self.checksums.items() if checksum is None)
-        return {f"data/{name}": Path(folder, name) for name in names}
-
     def read(self, folder: str | Path, name: str) -> str:
         """Return the text of the file `name` in a folder, after a check of its checksum."""
         path = Path(folder, name)
@@ -51,14 +46,6 @@ def published_checksums(module: str) -> dict[str, str | None]:
     """Return a dictionary from files to SHA-256 checksums, from `NAME.sha256` beside `NAME.py`."""
     lines = Path(module).with_suffix(".sha256").read_text().splitlines()
     return {file: checksum for checksum, file in map(str.split, lines)}
-
-
-def digest_of(path: str | Path) -> str:
-    """Return a checksum, in hexadecimal, of a file, or of all `.txt` files in a folder."""
-    digest = sha256()
-    for file in text_files(path):
-        digest.update(sha256(file.read_bytes()).digest())
-    return digest.hexdigest()
 
 
 def text_files(path: str | Path) -> list[Path]:

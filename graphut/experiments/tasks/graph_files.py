@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from itertools import chain, pairwise
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import networkx
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,97 +14,85 @@ from graphut._files import read_file, reraise_for_file
 from graphut.distributed import assign_parts, load_part, write_parts
 from graphut.distributed.parts import is_divided
 from graphut.experiments.messages import pluralize
-from graphut.experiments.tasks.raw_graph import (
-    MASK_OF,
-    Labels,
-    RawGraph,
-    find_graph_files,
-    known_labels,
-    read_labels,
-)
-from graphut.models.graph_columns import (
-    EDGE_NAMES,
-    MASKS,
-    NODE_NAMES,
-    check_edges,
-    plain_array,
-)
+from graphut.experiments.tasks.raw_graph import MASK_OF, RawGraph
+from graphut.models.graph_columns import EDGE_NAMES, MASKS, NODE_NAMES, check_edges, plain_array
 from graphut.models.graph_inputs import graph_list, raw_columns
 
-Columns = dict[str, Any]
-Piece = tuple[str, str, Columns]
-"""The file of a graph, its name, and its columns."""
+_SUFFIXES = (".graphml", ".json")
+_FORMATS = (
+    "a .graphml file, a .json file of networkx.node_link_data, a folder of such files, or a folder "
+    "of .npy files, as graphut.experiments.tasks.write_arrays writes them"
+)
 _ANSWERS = ("labels", *MASKS)  # columns of nodes, or with this prefix of graphs:
-_OF_GRAPHS = tuple(f"graph_{name}" for name in _ANSWERS)
+_PREFIX = "graph_"
+# What a column has a row for, by the name of the column.
+_OWNERS = dict.fromkeys(("features", *_ANSWERS), "node") | dict.fromkeys(EDGE_NAMES, "edge")
+_OWNERS |= {f"{_PREFIX}{name}": "graph" for name in _ANSWERS}
 _READ = {*(names[0] for names in NODE_NAMES.values()), *chain(*EDGE_NAMES.values()), "id", "key"}
+
+
+def find_graph_files(path: str | Path) -> list[Path]:
+    """Return the graph files in a folder; if `path` is a graph file, a list with this file."""
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"there is no {path}: name {_FORMATS}")
+    found = sorted(path.iterdir()) if path.is_dir() else [path]
+    for suffixes in (_SUFFIXES, (".npy",) if path.is_dir() else ()):
+        if files := [file for file in found if file.suffix in suffixes]:
+            return files
+    raise ValueError(f"{path} holds no graphs that can be read: name {_FORMATS}")
 
 
 def read_graphs(path: str | Path, target: str | None = "class") -> list[RawGraph]:
     """Read the graph in a file, or the graphs in all files of a folder.
 
     A node has the attributes `feat` (numbers, or the name of its category) and `label`: a class, or
-    numbers if `target` is "labels" or "values". If no node has a label, the graph has the attribute
-    `label` instead. An empty label, NaN and the class -1 mean that there is no label. White space
-    in names becomes "_". Nodes (or graphs, if graphs are labelled) may have the attributes
-    `train_mask`, `val_mask` and `test_mask`, which define the split. Edges may have `weight`,
-    `feat` and `type`. An undirected edge becomes two edges. Nodes without a self-loop get one. If
-    `target` is None, labels are not read. A folder of `.npy` files holds the columns that
-    `write_arrays` writes, and one of `graphut partition` the part of this process.
+    numbers if `target` is "values". If no node has a label, the graph has the attribute `label`
+    instead. An empty label, NaN and the class -1 mean that there is no label. White space in names
+    becomes "_". Nodes (or graphs, if graphs are labelled) may have the attributes `train_mask`,
+    `val_mask` and `test_mask`, which define the split. Edges may have `weight`, `feat` and `type`.
+    An undirected edge becomes two edges. Nodes without a self-loop get one. If `target` is None,
+    labels are not read. A folder of `.npy` files holds the columns that `write_arrays` writes, and
+    one of `graphut partition` the part of this process.
 
     Raises
     ------
     FileNotFoundError, ValueError
         If there is no graph, or a file cannot be read. The message names the file.
     """
-    part = load_part(path) if is_divided(path) else None
-    if part is not None:
-        ids = part.arrays["ids"].tolist()
-        columns = {**part.arrays, "ids": ids, "edges": part.edges.numpy()}
-        columns["graphs"] = np.zeros(len(ids))
-        read: list[Piece] = [(str(path), Path(path).name, columns)]
+    if is_divided(path):
+        graphs = [_read_part(Path(path), target)]
     elif (files := find_graph_files(path))[0].suffix == ".npy":
-        read = _read_arrays(files)
+        graphs = _split(_read_arrays(files), str(path), target)
     else:
-        read = [(str(file), file.name, _read_networkx(file)) for file in files]
-    if not read:
+        graphs = [RawGraph(str(file), file.name, _read_networkx(file), target) for file in files]
+    if not graphs:
         raise ValueError(f"{path} holds no graph")
-    labels, by_node = _all_labels(read, target, part is not None)
-    graphs = [
-        RawGraph.of(place, name, columns, rows, by_node, part=part)
-        for (place, name, columns), rows in zip(read, labels, strict=True)
-    ]
-    for graph in graphs if target and any(graph.masks for graph in graphs) else ():
-        if not graph.masks and graph.has_label.any():
+    if target and graphs[0].part is None and not any(graph.has_label.any() for graph in graphs):
+        graphs = [replace(graph, by_node=False) for graph in graphs]
+        if not any(graph.has_label.any() for graph in graphs):
+            others = ", ".join(sorted(graphs[0].columns["unused"]))
             raise ValueError(
-                f"{graph.place} has labels and no mask, but other graphs have masks: give it "
-                f"{', '.join(MASKS)}, or remove the masks of all graphs"
+                f"{graphs[0].place} has no `label`, neither at nodes nor of the graph: name the "
+                f"attribute to learn `label`; other attributes are {others or 'missing, too'}"
             )
+    for graph in graphs:
+        _ = graph.graph, graph.masks  # which raise an error
     return graphs
 
 
-def _all_labels(
-    read: Sequence[Piece], target: str | None, is_part: bool
-) -> tuple[list[Labels], bool]:
-    """Return the labels of each graph, and whether they are of nodes: they are if there are any."""
-    for by_node in (True, False) if target else ():
-        labels, prefix = [], "" if by_node else "graph_"
-        for place, _, columns in read:
-            missing = [None] * (len(columns["graphs"]) if by_node else 1)
-            with reraise_for_file(place, ""):
-                labels.append(read_labels(columns.get(f"{prefix}labels", missing), str(target)))
-        if is_part or any(known_labels(rows).any() for rows in labels):
-            return labels, by_node
-    if target:
-        others = ", ".join(sorted(str(name) for name in read[0][2].get("unused", ())))
-        raise ValueError(
-            f"{read[0][0]} has no `label`, neither at nodes nor of the graph: name the attribute "
-            f"to learn `label`; other attributes are {others or 'missing, too'}"
-        )
-    return [[] for _ in read], True
+def _read_part(folder: Path, target: str | None) -> RawGraph:
+    """Read the part of this process from a folder of `graphut partition`."""
+    part = load_part(folder)
+    ids = part.arrays["ids"].tolist()
+    columns = {**part.arrays, "ids": ids, "edges": part.edges.numpy(), "unused": ()}
+    return RawGraph(str(folder), folder.name, columns | {"graphs": ids}, target, part=part)
 
 
-def _read_networkx(path: Path) -> Columns:
+def _read_networkx(path: Path) -> dict[str, Any]:
     """Return the columns of a graph in GraphML or node-link JSON."""
+    import networkx  # here, because tasks on drawn graphs need none of it
+
     with reraise_for_file(path, f"is not a {path.suffix} file that networkx reads"):
         if path.suffix == ".graphml":
             graph = networkx.read_graphml(path)
@@ -120,19 +108,19 @@ def _read_networkx(path: Path) -> Columns:
     of_nodes = chain.from_iterable(row for _, row in graph.nodes(data=True))
     of_edges = chain.from_iterable(row for *_, row in graph.edges(data=True))
     unused = {*of_nodes} - _READ | {f"{key} of edges" for key in {*of_edges} - _READ}
-    return raw_columns(graph) | {"unused": unused}
+    return raw_columns(graph) | {"unused": {*map(str, unused)}}
 
 
-def _read_arrays(files: Sequence[Path]) -> list[Piece]:
-    """Read graphs from the `.npy` files of a folder, without pickle; see `write_arrays`."""
-    columns: Columns = {}
+def _read_arrays(files: Sequence[Path]) -> dict[str, NDArray[Any]]:
+    """Read the `.npy` files of a folder, without pickle; see `write_arrays`."""
+    columns = {}
     for file in files:
         with reraise_for_file(file, "is not a .npy file of numbers or text"):
             columns[file.stem] = plain_array(np.load(file, allow_pickle=False), "its values")
-    return _split(columns, str(files[0].parent))
+    return columns
 
 
-def _split(columns: Columns, place: str) -> list[Piece]:
+def _split(columns: Mapping[str, Any], place: str, target: str | None) -> list[RawGraph]:
     """Return the graphs in the columns of a folder; raise `ValueError` for wrong shapes."""
     with reraise_for_file(place, ""):
         edges = columns.get("edges", np.zeros(0))
@@ -144,38 +132,41 @@ def _split(columns: Columns, place: str) -> list[Piece]:
         count = int(edges.max(initial=-1)) + 1 if source == "edges" else len(columns[source])
         check_edges(edges, count, f"{source}.npy")
         graph = columns.get("graphs", np.zeros(count, np.int64))
-        steps = {*np.diff(graph.astype(int), prepend=0).flat}
-        if graph.dtype.kind not in "iu" or not steps <= {0, 1}:
+        if graph.dtype.kind not in "iu" or not {*np.diff(graph.astype(int), prepend=0)} <= {0, 1}:
             raise ValueError(
                 "graphs.npy must hold the number of the graph of each node, (N,) integers in order"
             )
         graph = graph.astype(np.int64)
         if (joins := np.flatnonzero(graph[edges[0]] != graph[edges[1]])).size:
             raise ValueError(f"edge number {joins[0]} joins two graphs")
-        graphs = int(graph.max(initial=-1)) + 1
-        rows: dict[str, int] = dict.fromkeys(("features", *_ANSWERS), count)
-        rows |= dict.fromkeys(_OF_GRAPHS, graphs) | dict.fromkeys(EDGE_NAMES, edges.shape[1])
-        for name in [each for each in rows if each in columns]:
-            if len(columns[name]) != rows[name]:
+        graphs = np.arange(graph.max(initial=-1) + 1)
+        graph_of = {"node": graph, "edge": graph[edges[0]], "graph": graphs}
+        read = {name: rows for name, rows in columns.items() if name in _OWNERS}
+        for name, rows in read.items():
+            if len(rows) != (expected := len(graph_of[_OWNERS[name]])):
+                sizes = ", ".join(pluralize(len(each), owner) for owner, each in graph_of.items())
                 raise ValueError(
-                    f"{name}.npy has {len(columns[name])} rows; expected {rows[name]}, as there "
-                    f"are {pluralize(count, 'node')} in {source}.npy, "
-                    f"{pluralize(graphs, 'graph')} and {pluralize(edges.shape[1], 'edge')}"
+                    f"{name}.npy has {len(rows)} rows; expected {expected}, as there are {sizes} "
+                    f"in {source}.npy"
                 )
-    order = np.argsort(graph[edges[0]], kind="stable")
-    starts = np.searchsorted(graph, np.arange(graphs + 1))
-    edge_starts = np.searchsorted(graph[edges[0, order]], np.arange(graphs + 1))
-    unused = [f"{name}.npy" for name in columns.keys() - rows.keys() - {"edges", "graphs"}]
-    split: list[Piece] = []
-    for k, (start, end) in enumerate(pairwise(starts.tolist())):
-        inside = order[edge_starts[k] : edge_starts[k + 1]]
-        index: dict[str, Any] = dict.fromkeys(("features", *_ANSWERS), slice(start, end))
-        index |= dict.fromkeys(EDGE_NAMES, inside) | dict.fromkeys(_OF_GRAPHS, slice(k, k + 1))
-        of_graph = {name: columns[name][at] for name, at in index.items() if name in columns}
-        of_graph |= {"ids": range(start, end), "edges": edges[:, inside] - start}
-        of_graph |= {"graphs": graph[start:end], "unused": unused}
-        split.append((place, str(k), of_graph))
-    return split
+    in_order = np.argsort(graph_of["edge"], kind="stable")
+    counts = {owner: np.bincount(of, minlength=len(graphs)) for owner, of in graph_of.items()}
+
+    def pieces(rows: NDArray[Any], owner: str) -> list[NDArray[Any]]:
+        rows = rows[in_order] if owner == "edge" else rows  # nodes are in order
+        return np.split(rows, counts[owner].cumsum()[:-1])
+
+    split = {name: pieces(rows, _OWNERS[name]) for name, rows in read.items()}
+    split["graphs"], split["ids"] = pieces(graph, "node"), pieces(np.arange(count), "node")
+    split["edges"] = [
+        ends.T - ids[0] for ends, ids in zip(pieces(edges.T, "edge"), split["ids"], strict=True)
+    ]
+    unused = [f"{name}.npy" for name in columns.keys() - split.keys()]
+    of_graph = (dict(zip(split, row, strict=True)) for row in zip(*split.values(), strict=True))
+    return [
+        RawGraph(place, str(number), row | {"ids": row["ids"].tolist(), "unused": unused}, target)
+        for number, row in zip(graphs.tolist(), of_graph, strict=False)
+    ]
 
 
 def write_arrays(graphs: Any, folder: str | Path) -> Path:
@@ -219,10 +210,9 @@ def write_arrays(graphs: Any, folder: str | Path) -> Path:
     for number, columns in enumerate(every):
         if not (size := len(columns["graphs"])):
             raise ValueError(f"graph number {number} has no nodes: leave it out")
-        if not by_node:
-            for name in columns.keys() & {*_ANSWERS}:
-                rows = columns.pop(name)
-                columns[f"graph_{name}"] = rows.reshape(1, -1) if name == "labels" else rows
+        for name in () if by_node else columns.keys() & {*_ANSWERS}:
+            rows = columns.pop(name)
+            columns[f"{_PREFIX}{name}"] = rows.reshape(1, -1) if name == "labels" else rows
         columns["edges"] = (columns["edges"] + start).T
         columns["graphs"] += number
         start += size
@@ -232,8 +222,8 @@ def write_arrays(graphs: Any, folder: str | Path) -> Path:
         with reraise_for_file(name, "of the graphs do not fit together"):
             joined[name] = np.concatenate([rows for rows in each if rows.size] or each)
     joined["edges"] = joined["edges"].reshape(-1, 2).T
-    for place, name, columns in _split(joined, str(folder)):
-        RawGraph.of(place, name, columns, [], by_node)  # the checks of the reader
+    for graph in _split(joined, str(folder), None):
+        _ = graph.graph, replace(graph, by_node=by_node).masks  # which raise an error
     folder.mkdir(parents=True, exist_ok=True)
     if file := next(folder.iterdir(), None):
         raise FileExistsError(f"{folder} is not empty, it has {file.name}: name a new folder")

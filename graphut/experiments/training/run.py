@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,7 +90,7 @@ class Run(SavedModel):
     task_options: dict[str, Any]  # the fields of the task
     training: TrainingConfig
     version: str  # version of graphut that began the run
-    digests: dict[str, str]  # SHA-256 of the task's `unchecked_files`
+    digests: dict[str, str]  # SHA-256 of the files that the task's `own_files` name
     imports: tuple[str, ...] = ()  # modules with the user's own tasks, topologies or rules
     machines: tuple[dict[str, Any], ...] = ()  # that trained it, by `describe_machine`
 
@@ -194,10 +195,9 @@ class Run(SavedModel):
                     f"give its new path: graphut train {self.task_name} --resume "
                     f"{flag(option)} PATH --out {shlex.quote(str(self.folder))}"
                 )
-        digests = _digests(task)
-        for name in sorted({*digests, *self.digests}):
-            if digests.get(name) != self.digests.get(name):
-                raise ValueError(f"{task.unchecked_files.get(name, name)} has changed {begun}")
+        for name, digest in _digests(task).items():
+            if digest != self.digests.get(name):
+                raise ValueError(f"{task.paths[name]} has changed {begun}")
         if dict(task.vocabularies) != self.vocabularies:
             raise ValueError(
                 f"the vocabulary of the task {self.task_name} differs from the run in "
@@ -216,9 +216,14 @@ def open_model(folder: str | Path) -> SavedModel:
 
 
 def _digests(task: Task) -> dict[str, str]:
-    """Return the checksum of each of the task's `unchecked_files`."""
-    if not (files := task.unchecked_files):
-        return {}
-    from graphut.experiments.tasks.files import digest_of
+    """Return the checksums of the files that the task's `own_files` name."""
+    return {name: _digest(task.paths[name]) for name in task.own_files if name in task.paths}
 
-    return {name: digest_of(path) for name, path in files.items()}
+
+def _digest(path: str) -> str:
+    """Return a checksum, in hexadecimal, of a file, or of the files directly in a folder."""
+    files = sorted(Path(path).iterdir()) if Path(path).is_dir() else [Path(path)]
+    digest = sha256()
+    for file in filter(Path.is_file, files):
+        digest.update(sha256(file.read_bytes()).digest())
+    return digest.hexdigest()

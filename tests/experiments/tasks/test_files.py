@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from graphut.experiments.tasks.files import DataSet, cached, digest_of
+from graphut.experiments.tasks.files import DataSet, cached
 from tests.helpers import refuses
 
 DATA = DataSet(
@@ -22,16 +22,6 @@ def test_data_set_read_names_a_missing_and_a_damaged_file(tmp_path: Path) -> Non
         DATA.read(tmp_path, "test.txt")
     (tmp_path / "test.txt").write_bytes(b"tvo\n")
     refuses(rf"{tmp_path}/test\.txt is damaged: .* from https://", DATA.read, tmp_path, "test.txt")
-
-
-def test_digest_of_a_folder_is_of_the_texts_alone(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "one.txt").write_text("one")
-    before = digest_of(tmp_path)
-    (tmp_path / "cover.jpg").write_bytes(b"\xff")
-    assert digest_of(tmp_path) == before == digest_of(tmp_path / "a" / "one.txt")
-    (tmp_path / "two.txt").write_text("two")
-    assert digest_of(tmp_path) != before
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from graphut.experiments.tasks.base import PARTS
-from graphut.experiments.tasks.own_graphs import Graphs, class_weights
+from graphut.experiments.tasks.own_graphs import Graphs
 
 TINY = "--d-model 8 --num-heads 2 --d-hidden 8 --max-steps 3 --epochs 2 --batch-size 4 --device cpu"
 
@@ -74,6 +74,9 @@ def test_graphs_takes_masks_where_there_are_some(tmp_path: Path) -> None:
     }
     split = labelled(Graphs(write_one(tmp_path / "karate.graphml", **masks)))
     assert split == {"train": [*range(1, 9)], "validation": [20], "test": [*range(21, 34)]}
+    write_one(tmp_path / "other.graphml")  # without masks, so it is in no part
+    assert labelled(Graphs(tmp_path)) == split
+    assert [len(Graphs(tmp_path).load(part)) for part in PARTS] == [1, 1, 1]
 
 
 def test_graphs_are_refused_before_a_run_is_written(
@@ -122,13 +125,10 @@ def test_description_warns_of_names_as_labels_and_of_edges_in_one_direction(tmp_
     said = Graphs(path).description
     assert "; warning: `label` has 20 values for 20 places, as if it were a name (Gephi" in said
     assert "no edge has its reverse" not in said
-    networkx.set_node_attributes(graph, {node: f"n{node}" for node in graph}, "feat")
-    networkx.set_node_attributes(graph, {node: node % 2 for node in graph}, "label")
     directed = networkx.DiGraph([*graph.edges])
     directed.add_nodes_from(graph.nodes(data=True))
     networkx.write_graphml(directed, path)
     said = Graphs(path).description
-    assert "`feat` has 20 values for 20 places" in said and "`label`" not in said
     assert "; hint: no edge has its reverse, so nodes read only the sources" in said
 
 
@@ -143,18 +143,3 @@ def test_graphs_without_a_label_are_left_out_of_the_split(target: Any, tmp_path:
     sizes = {part: {len(graph.nodes) for graph in task.load(part)} for part in PARTS}
     assert [len(sizes[part]) for part in PARTS] == [11, 1, 1]
     assert set().union(*sizes.values()) == set(range(10, 23))
-
-
-def test_class_weights_balance_classes_and_labels() -> None:
-    labels = np.array([0, 2, 2, 2, 0, 2])
-    weights = class_weights(labels, "balanced", "abc")
-    assert weights[labels == 0].sum() == pytest.approx(weights[labels == 2].sum())
-    assert weights.mean() == pytest.approx(1)
-    listed = class_weights(labels, "1, 5, 2", "abc")
-    assert (listed / listed[0]).tolist() == [1, 2, 2, 2, 1, 2]
-    several = np.array([[1, 0], [0, 0], [0, 0], [1, 0]], np.float32)
-    rows = class_weights(several, "balanced", "ab")
-    assert rows[:, 0].tolist() == [1, 1, 1, 1] and rows.mean(0).tolist() == [1, 1]
-    for text, kind in (("1,2", labels), ("1,0,1", labels), ("x", labels), ("1,1", several)):
-        with pytest.raises(ValueError, match=f"class_weights must be 'balanced'.*; got '{text}'"):
-            class_weights(kind, text, "abc")

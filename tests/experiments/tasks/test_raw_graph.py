@@ -11,7 +11,7 @@ from tests.helpers import refuses
     ("values", "target", "expected"),
     [
         (["a b", "", 3.0, -1, "NaN"], "class", ["a_b", None, "3", None, None]),
-        ([[1, 0], None, "0,1"], "labels", [[1, 0], [np.nan] * 2, [0, 1]]),
+        ([[1, 0], None, "0,1"], "values", [[1, 0], [np.nan] * 2, [0, 1]]),
         ([-1, "", float("nan"), "2.5"], "values", [[-1], [np.nan], [np.nan], [2.5]]),
         ([None, "", []], "values", np.zeros((3, 0))),
         (["", None], "class", [None, None]),
@@ -29,11 +29,10 @@ def test_read_labels_refuses() -> None:
     def check(words: str, values: list[Any], target: str) -> None:
         refuses(words, read_labels, values, target)
 
-    check("a label is '1,,0'; with target 'labels' it is 0 or 1 for each", ["1,,0"], "labels")
+    check("a label is '1,,0'; with target 'values' it is finite", ["1,,0"], "values")
     check(r"a label is 1e\+39; with target 'values' it is finite numbers", [1e39], "values")
-    check("a label is 2; with target 'labels' it is 0 or 1 for each label", [1, 2], "labels")
     check("a label is 'x'; with target 'values' it is finite numbers", ["x"], "values")
     check("a label is inf", [float("inf")], "values")
-    check(r"labels have 1 and 2 numbers \(label number 1 has 1\)", [[1, 2], [1]], "values")
+    check("labels have 1 and 2 numbers: give all the same", [[1, 2], [1]], "values")
     check("0.5, a real number, .*: pass --target values", [0.5], "class")
-    check(r"a label must be .* --target labels or values; got \[0, 1\]", [[0, 1]], "class")
+    check(r"a label must be .* --target values; got \[0, 1\]", [[0, 1]], "class")

@@ -15,7 +15,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from graphut.experiments.tasks import LabelledGraph
 from graphut.models import UniversalGraphTransformer
-from graphut.models.graph_inputs import JoinedGraphs, join_arrays
+from graphut.models.graph_inputs import JoinedGraphs
 from graphut.models.outputs import GraphOutput
 from graphut.nn.call import FrontierRows
 
@@ -25,7 +25,6 @@ class GraphBatch(JoinedGraphs):
     """The disjoint union of labelled graphs, as a batch."""
 
     labels: Tensor  # by node, by graph or by edge: see `LabelledGraph`
-    label_weights: Tensor | None  # factors of the loss, for each of `labels`
     labelled: Tensor  # (A,) nodes, or graphs, that have a label
     depth: Tensor  # (N,) steps that each node needs, or -1 if unknown
 
@@ -38,7 +37,6 @@ class GraphBatch(JoinedGraphs):
             graphs,
             labels=torch.from_numpy(np.concatenate([graph.labels for graph in graphs])),
             labelled=torch.from_numpy(np.flatnonzero(has_label)),
-            label_weights=join_arrays(graph.label_weights for graph in graphs),
             depth=torch.from_numpy(np.concatenate(depths)),
         )
         if answer_at != "edge":
@@ -75,8 +73,6 @@ class GraphBatch(JoinedGraphs):
         labels, rows = self.labels.to(logits.device), self.labelled.to(logits.device)
         if model.config.answer_at != "edge":
             loss, is_correct = _judge_answers(model, logits[rows], labels[rows], label_smoothing)
-            if self.label_weights is not None:
-                loss = loss * self.label_weights.to(loss.device)[rows]
             return (loss if loss.dim() == 1 else loss.mean(1)), is_correct
         _check_smoothing(label_smoothing, "where edges answer")
         layout = self.layout.to(logits.device)

@@ -22,7 +22,6 @@ from tests.helpers import read_rows
 Command = Callable[..., str]
 LABELS: dict[str, Callable[[int], Any]] = {
     "class": lambda n: "odd" if n % 2 else "even",
-    "labels": lambda n: [n % 2, int(n % 3 == 0)],
     "values": lambda n: [100 + 0.5 * n, -3.0 * n],
 }
 
@@ -45,16 +44,15 @@ def write(folder: Path, target: str, at: str) -> Path:
 
 @pytest.mark.parametrize(
     ("target", "at"),
-    [("class", "node"), ("labels", "graph"), ("values", "node"), ("values", "graph")],
+    [("class", "node"), ("class", "graph"), ("values", "node"), ("values", "graph")],
 )
 def test_own_graphs_are_trained_evaluated_and_predicted(
     target: str, at: str, tmp_path: Path, output: Command, refusal: Command
 ) -> None:
     data, run, out = write(tmp_path / "data", target, at), tmp_path / "run", tmp_path / "out.csv"
-    more = [] if target == "values" else ["--class-weights", "balanced"]
-    words = ["train", "graphs", "--data", data, "--target", target, "--out", run, *more]
+    words = ["train", "graphs", "--data", data, "--target", target, "--out", run]
     said = " ".join(output(*words, *MODEL).split())
-    answers = {"class": "2 classes", "labels": "2 labels", "values": "2 values"}[target]
+    answers = {"class": "2 classes", "values": "2 values"}[target]
     assert f"3 edge features, edge weights, {answers}, " in said
     split, rest = ("16/2/2 graphs", "") if at == "graph" else ("5/1/1 nodes", ", 2 nodes without a")
     assert f"{split} for training/validation/test{rest}" in said and "; not used: colour " in said
@@ -74,14 +72,12 @@ def test_own_graphs_are_trained_evaluated_and_predicted(
     assert len(rows) == (20 if at == "graph" else 9)
     columns = {
         "class": ["class", "probability_even", "probability_odd"],
-        "labels": ["label_0", "label_1", "probability_0", "probability_1"],
         "values": ["value_0", "value_1"],
     }[target]
     assert [*rows[0]] == ["graph", *["node"] * (at == "node"), *columns, "steps"]
     assert Run.open(run).trained_model(torch.device("cpu")).config.edge_weights
-    changed = data / "00.json"
-    changed.write_text(changed.read_text() + "\n")
-    assert f"{changed} has changed since the run" in refusal("eval", run)
+    Path(data, "00.json").write_text(Path(data, "00.json").read_text() + "\n")
+    assert f"{data} has changed since the run" in refusal("eval", run)
 
 
 def test_prepare_standardises_values_inside(tmp_path: Path) -> None:
@@ -100,19 +96,6 @@ def test_prepare_standardises_values_inside(tmp_path: Path) -> None:
     assert int(outcome.correct) == (np.abs(error) < 0.5).all(1).sum()
     with pytest.raises(ValueError, match=r"with the target 'values' it is 0, not 0\.1"):
         learner(model, {}).outcome(task.load("train"), 0.1)
-
-
-def test_class_weights_count_in_training_alone(tmp_path: Path) -> None:
-    data = write(tmp_path / "data", "class", "graph")
-    plain, weighted = Graphs(data), Graphs(data, class_weights="1,3")
-    learner = learner_of(plain)
-    model, graphs = small_model(learner, plain), plain.load("train")
-    each = np.array([learner(model, {}).outcome([graph], 0.0).loss.item() for graph in graphs])
-    factors = np.array([3.0 if graph.labels[0] else 1.0 for graph in graphs])
-    wanted = (each * factors / factors.mean()).mean()
-    loss = learner(model, {}).outcome(weighted.load("train"), 0.0).loss.item()
-    assert loss == pytest.approx(wanted, rel=1e-5)
-    assert weighted.load("test")[0].label_weights is None
 
 
 def test_choose_by_a_metric_of_another_target_says_so(
