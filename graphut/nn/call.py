@@ -7,9 +7,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
-from torch import Tensor, distributed
+from torch import Tensor
 from torch.compiler import is_compiling
-from torch.utils.checkpoint import checkpoint
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
@@ -21,7 +20,6 @@ from graphut.nn.checks import (
     check_event_driven,
     check_feat,
     check_same_nodes,
-    check_sharding,
 )
 from graphut.nn.halting import ScheduledHalting
 from graphut.nn.noise import Noise, draw_noise, with_noise
@@ -96,7 +94,6 @@ class Call:
         self.num_dst = store.layouts[-1].num_dst  # number of nodes in the result
         # Whether values of tensors cannot be read.
         self.is_traced = is_compiling() or (feat.is_cuda and is_capturing())
-        self.checkpoints = layer.checkpoint_steps and torch.is_grad_enabled() and not self.is_traced
         self.rows: list[FrontierRows] | None = [] if records else None
         if not rule.uses_probability:
             if not records:
@@ -132,16 +129,12 @@ class Call:
     def store_rows(self, step: Any, nodes: Tensor | None, read: Tensor) -> None:
         """Project what neighbours `read` of `nodes` (None: all) to keys and values; store them."""
         store = self.store
-        if self.checkpoints:  # `run_step` projects the states
-            store.write(nodes, read)
-            store.work.projections[-1] = (store.layout.num_src, None)
-        else:
-            store.write(nodes, step.project(read, store.layout, nodes))
+        store.write(nodes, step.project(read, store.layout, nodes))
 
     def run_step(self, step: Any, rows: Tensor, t: int, nodes: Tensor | None) -> Tensor:
         """Run step `t` on its input for the active `nodes`, `(A, d)`; return their new states."""
         store, quantize = self.store, self.quantize
-        new: Tensor = _run_again(step, store, rows) if self.checkpoints else step(store, rows)
+        new: Tensor = step(store, rows)
         store.work.attended.append((store.layout, store.frontier))
         if store.cross_layout is not None:
             store.work.cross_attended.append((store.cross_layout, store.frontier))
@@ -248,8 +241,6 @@ def begin_call(
         check_event_driven(rule, layer.step, layer.halting, layer.step_signal)
     elif isinstance(rule, ACT) and isinstance(layer.halting, ScheduledHalting):
         layer.halting.check(rule.threshold, call.max_steps)
-    if distributed.is_available() and distributed.is_initialized():
-        check_sharding(layer.step, layer.halting)
     between = encoded = None
     if cross is not None or step.cross_attention is not None:
         between, encoded = read_cross(step.cross_attention, cross)
@@ -412,22 +403,3 @@ def _attention_records(call: Call, rows: Sequence[FrontierRows], max_steps: int)
         if rows[-1].halts is not None and len(rows) == max_steps:
             records["stopped"][rows[-1].nodes] = ~rows[-1].halts
     return records
-
-
-def _run_again(step: Any, store: Any, rows: Tensor) -> Tensor:
-    """Run a step that the backward pass runs again, with the states as its key/value table."""
-    if store.encoded is not None:  # projected once for all steps
-        store.encoded.stored(step.cross_attention)
-    # The second run must not see the results of later steps.
-    begun = store.branch(store.table)
-
-    def run(states: Tensor, rows: Tensor) -> tuple[Any, ...]:
-        branch = begun.branch(step.project(states, begun.layout))
-        return step(branch, rows), branch.combined, branch.weights, branch.cross_weights
-
-    new, store.combined, weights, cross_weights = checkpoint(
-        run, store.table, rows, use_reentrant=False
-    )
-    store.weights += weights
-    store.cross_weights += cross_weights
-    return new

@@ -1,7 +1,6 @@
 """Checks of graphs, features and probabilities, and of the modules that a layer is made of."""
 
 from collections.abc import Sequence
-from itertools import chain
 from math import isfinite
 from numbers import Integral
 from typing import Any
@@ -229,17 +228,6 @@ def check_batch_norm(layer: nn.Module, rule: Any, in_training: bool) -> None:
                 f"{rule} cannot be used with {type(module).__name__}, whose statistics depend on "
                 "which nodes are active: use LayerNorm, or the "
                 "batch_norm of UniversalTransformerStep"
-            )
-
-
-def check_sharding(*parts: nn.Module | None) -> None:
-    """Raise an error if `fully_shard` (FSDP2) was called on a module that runs in every step."""
-    for module in chain.from_iterable(part.modules() for part in parts if part is not None):
-        if any(kind.__name__ == "FSDPModule" for kind in type(module).__mro__):
-            raise RuntimeError(
-                f"fully_shard was called on {type(module).__name__}, which runs in every step, and "
-                "keys and values are computed outside of it: call fully_shard on the "
-                "AdaptiveRecurrence, or on a module that contains it, and not inside it"
             )
 
 

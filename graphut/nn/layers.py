@@ -114,8 +114,7 @@ class StepBatchNorm(nn.Module):
     LayerNorm cannot remove what all nodes share, and averages over neighbours let it grow from step
     to step. Batch normalisation removes it.
 
-    Among several processes, each uses the rows that it computes itself. Under `checkpoint_steps`,
-    the backward pass updates the running statistics again, as with `torch.nn.BatchNorm1d`.
+    Among several processes, each uses the rows that it computes itself.
 
     Parameters
     ----------

@@ -39,8 +39,8 @@ class AdaptiveRecurrence(nn.Module):
     where :math:`P(pos, t) = S(pos) + S'(t)` is the sum of a position signal and a step signal,
     :math:`u_i` is the state before or after the step, and :math:`w_i` is the weight that the rule
     gives to the new state. A node halts when the halting rule decides so, or after `max_steps`
-    steps. Nodes that have halted and their in-edges are not computed. The rules, `max_steps`
-    (except for a sequence of steps) and `checkpoint_steps` can be changed later.
+    steps. Nodes that have halted and their in-edges are not computed. The rules and `max_steps`
+    (except for a sequence of steps) can be changed later.
 
     Parameters
     ----------
@@ -81,11 +81,6 @@ class AdaptiveRecurrence(nn.Module):
     quantize : Quantized, optional
         Round the first states, before noise is added, and every new state. The injected states are
         not rounded.
-    checkpoint_steps : bool
-        Keep only the states between steps for the backward pass, which computes each step again
-        (arXiv 1604.06174). This saves memory and costs time: each step computes the keys and values
-        of all nodes and of the encoder's output again. The setting has no effect without gradients
-        or in a compiled program.
 
     Raises
     ------
@@ -120,7 +115,6 @@ class AdaptiveRecurrence(nn.Module):
         inject_input: bool = False,
         noise: InputNoise | Sequence[InputNoise] | None = None,
         quantize: Quantized | None = None,
-        checkpoint_steps: bool = False,
     ) -> None:
         super().__init__()
         _check_halted(halted, evaluation_halted)
@@ -160,7 +154,6 @@ class AdaptiveRecurrence(nn.Module):
         self.inject_input = inject_input
         self.noise = noise
         self.quantize = quantize
-        self.checkpoint_steps = checkpoint_steps
         self._set_rules(rule, evaluation_rule)
 
     def reset_parameters(self) -> None:
@@ -230,8 +223,7 @@ class AdaptiveRecurrence(nn.Module):
             needs is missing. On a GPU with Triton, the error about values that are not finite can
             come in a later call, because the host does not wait for the device.
         RuntimeError
-            If nodes halt while a CUDA graph is captured; or if `fully_shard` was called on the
-            step.
+            If nodes halt while a CUDA graph is captured.
 
         Examples
         --------

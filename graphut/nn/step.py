@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from functools import partial
 from typing import Any
 
@@ -163,12 +162,6 @@ class Store:
             self.combined = self.combined.index_copy(0, self.frontier, rows)
         num_dst = self.layout.num_dst
         return transition(self.layout, self.combined[:num_dst], frontier=self.frontier)
-
-    def branch(self, projected: Tensor) -> Store:
-        """Return a copy with the keys and values `projected`, in which nothing is recorded yet."""
-        other = copy(self)
-        other.table, other.weights, other.cross_weights = projected, [], []
-        return other
 
 
 class UniversalTransformerStep(nn.Module):

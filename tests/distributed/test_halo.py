@@ -157,7 +157,6 @@ def cases() -> Iterator[tuple[str, Case]]:
     yield "batch norm in evaluation", normed_case()
     noise = [InputNoise(0.3, place) for place in ("first", "every_step", "injected")]
     yield "noise", case_of(ACT(), inject_input=True, noise=noise)
-    yield "checkpoints", case_of(ACT(), checkpoint_steps=True)
     with_edges = case_of(ACT(), edge_dim=3)
     with_edges.arguments["edge_feat"] = normal(len(PAIRS), 3, seed=7)
     with_edges.arguments["edge_bias"] = normal(len(PAIRS), seed=8)

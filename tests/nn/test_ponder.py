@@ -46,16 +46,6 @@ def test_ponder_the_cost_is_a_mean_over_nodes_with_the_gradient_of_the_remainder
     assert found.item() < 0  # more probability at each step leaves less for the last
 
 
-def test_attention_record_and_work_of_a_checkpointed_decoder() -> None:
-    case = build_case(form="decoder", checkpoint_steps=True)
-    out, ponder, _ = case.layer(case.graph, case.feat, **case.arguments, get_attention=True)
-    steps = int(ponder.steps.max())
-    out.sum().backward()  # does the steps again
-    assert len(ponder.attention.weights) == len(ponder.cross_attention.weights) == steps
-    projection = len(case.arguments["cross"][1]) * case.layer.step.cross_attention.key_value_flops
-    assert ponder.encoded_flops == projection  # once for all steps
-
-
 def test_stopped_nodes_are_those_that_the_rule_would_not_halt() -> None:
     case = build_case(lengths=[3], halting=ScheduledHalting(torch.tensor([1, 5, 9])))
     _, ponder, *_ = case.layer(case.graph, case.feat, get_attention=True)

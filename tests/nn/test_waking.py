@@ -132,7 +132,6 @@ def arguments(layout: EdgeLayout, edges: str, positions: bool) -> dict[str, Any]
         edges=("none", "bias", "feat", "weight"),
         positions=(True, False),
         inject_input=(True, False),
-        checkpoint_steps=(False, True),
     ),
     ids=name_of,
 )
@@ -236,7 +235,7 @@ STEPS = {
 
 @pytest.mark.parametrize("step", STEPS)
 def test_event_driven_with_other_layers_in_the_place_of_attention(step: str) -> None:
-    options: dict[str, Any] = {"checkpoint_steps": "and" in step, "quantize": Quantized(1)}
+    options: dict[str, Any] = {"quantize": Quantized(1)}
     layer = build(STEPS[step](), rule=EventDriven(), **options)
     for graph in ("rows", "one-way"):
         layout = GRAPHS[graph]
