@@ -286,7 +286,7 @@ class MultiHeadAttention(nn.Module):
     def has_plain_projection(self) -> bool:
         """True if `project` is not overridden and `key_value` is a plain `Linear` without hooks."""
         layer: Any = self._modules["key_value"]
-        is_own = type(self).project is MultiHeadAttention.project and "project" not in vars(self)
+        is_own = type(self).project is MultiHeadAttention.project
         return is_own and type(layer) is nn.Linear and not is_hooked(layer)
 
     def fits_memory(self, layout: EdgeLayout, like: Tensor) -> bool:

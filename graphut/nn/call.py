@@ -21,10 +21,9 @@ from graphut.nn.checks import (
     check_feat,
     check_same_nodes,
 )
-from graphut.nn.halting import ScheduledHalting
 from graphut.nn.noise import Noise, draw_noise, with_noise
 from graphut.nn.ponder import Ponder
-from graphut.nn.rules import ACT, BatchIndex, EventDriven, FixedDepth, HaltingRule
+from graphut.nn.rules import BatchIndex, EventDriven, FixedDepth, HaltingRule
 from graphut.nn.rules.base import RuleState, StepRows, batch_index
 from graphut.nn.signals import edge_distances, encode, step_signals
 from graphut.nn.step import Store, read_cross
@@ -213,8 +212,9 @@ def begin_call(
     """Check the arguments of `layer.forward`, and return the call that a loop runs."""
     call, is_list = Call(layer), isinstance(graph, Sequence)
     rule, step = call.rule, call.steps[0]
-    if isinstance(graph, Sequence):
+    if not isinstance(feat, Tensor):
         check_tensor(feat, "features of source nodes")
+    if isinstance(graph, Sequence):
         layouts = _block_layouts(layer, graph, edge_options)
     elif isinstance(graph, EdgeLayout):
         graph.check_unwritten()
@@ -239,8 +239,6 @@ def begin_call(
     check_feat(feat, "source", num_given, attention.in_feats[1], attention)
     if isinstance(rule, EventDriven):  # the layer may have changed since the rule was set
         check_event_driven(rule, layer.step, layer.halting, layer.step_signal)
-    elif isinstance(rule, ACT) and isinstance(layer.halting, ScheduledHalting):
-        layer.halting.check(rule.threshold, call.max_steps)
     between = encoded = None
     if cross is not None or step.cross_attention is not None:
         between, encoded = read_cross(step.cross_attention, cross)

@@ -13,7 +13,6 @@ from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout
 from graphut.attention.checks import check_frontier, check_tensor
 from graphut.attention.registry import check_backend
-from graphut.attention.tracing import is_tracing
 from graphut.nn.layers import StepBatchNorm
 from graphut.nn.transition import SeparableConvTransition
 
@@ -74,24 +73,6 @@ def check_same_nodes(
     source, _, target = graph.canonical_etypes[0]
     if source != target:
         raise ValueError(f"the graph's edges go from {source!r} to {target!r} nodes; {advice}")
-
-
-def sources_of(feat: Tensor | tuple[Tensor, Tensor]) -> Tensor:
-    """Return the source features of a tensor, or of a pair as `dgl.nn.HeteroGraphConv` passes it.
-
-    Raise an error unless the destinations of the pair are its first sources.
-    """
-    if not isinstance(feat, tuple):
-        check_tensor(feat, "features of source nodes")
-        return feat
-    sources, destinations = feat
-    if not (is_tracing() or torch.equal(sources[: len(destinations)], destinations)):
-        raise ValueError(
-            f"got features of {len(sources)} sources and of {len(destinations)} other "
-            "destinations, but the destinations of a step must be the first sources: for several "
-            "node types use HeteroAdaptiveConv, or, without a step, MultiHeadAttention"
-        )
-    return sources
 
 
 class FiniteChecks:

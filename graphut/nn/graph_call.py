@@ -9,7 +9,8 @@ from torch.compiler import is_compiling
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout, layout_from_edges
 from graphut.attention.checks import check_finite, check_index, check_range, check_tensor
-from graphut.nn.checks import PASS_A_PAIR, check_same_nodes, sources_of
+from graphut.attention.tracing import is_tracing
+from graphut.nn.checks import PASS_A_PAIR, check_same_nodes
 from graphut.nn.ponder import Ponder
 
 Features: TypeAlias = Tensor | tuple[Tensor, Tensor]  # of all nodes, or of sources and destinations
@@ -114,7 +115,14 @@ def _one_or_two(graph: DGLGraph | EdgeLayout, x: Features) -> Features:
         return x
     if len(x[1]) != graph.num_dst_nodes():
         raise ValueError(f"x[1] has {len(x[1])} rows for {graph.num_dst_nodes()} destinations")
-    return sources_of(x)
+    sources, destinations = x
+    if not (is_tracing() or torch.equal(sources[: len(destinations)], destinations)):
+        raise ValueError(
+            f"got features of {len(sources)} sources and of {len(destinations)} other "
+            "destinations, but the destinations of a step must be the first sources: for several "
+            "node types use HeteroAdaptiveConv, or, without a step, MultiHeadAttention"
+        )
+    return sources
 
 
 def graph_of(x: Features, edge_index: Tensor, batch: Tensor | None = None) -> EdgeLayout:

@@ -144,14 +144,3 @@ class ScheduledHalting(nn.Module):
         wide = torch.promote_types(feat.dtype, torch.float32)
         last = (steps <= step).to(wide)
         return last + self.share * (1.0 - last)
-
-    def check(self, threshold: float, max_steps: int) -> None:
-        """Raise a `ValueError` if ACT with this threshold would halt nodes before the given step.
-
-        The sum of `share` over the steps before the given step of a node must be below `threshold`.
-        """
-        if self.share * (min(self.longest, max_steps) - 1) >= 0.999 * threshold:
-            raise ValueError(
-                f"the schedule has up to {self.longest} steps of probability {self.share}, which "
-                f"reach the threshold {threshold} too early: give ScheduledHalting a smaller share"
-            )

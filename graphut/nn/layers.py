@@ -60,11 +60,6 @@ def is_hooked(layer: nn.Module) -> bool:
     return bool(hooks) or "forward" in own
 
 
-def is_own(layer: nn.Module, kind: type, name: str) -> bool:
-    """Return whether `layer` does not override the method `name` of the class `kind`."""
-    return getattr(type(layer), name) is getattr(kind, name) and name not in vars(layer)
-
-
 class ByteDropout(nn.Module):
     """Dropout with a probability rounded to a multiple of 1/256, faster than torch's on a CPU.
 

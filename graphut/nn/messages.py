@@ -56,10 +56,8 @@ class MessageAggregation(Aggregation):
     Examples
     --------
     >>> from graphut._dgl import dgl
-    >>> from graphut.nn import PositionwiseTransition, UniversalTransformerStep
     >>> messages = MessageAggregation(8, ["max", "sum"], attention=MultiHeadAttention(8, 2))
-    >>> step = UniversalTransformerStep(messages, PositionwiseTransition(8, 32))
-    >>> step(dgl.graph(([0, 1, 2], [1, 0, 2])), torch.randn(3, 8)).shape
+    >>> messages(dgl.graph(([0, 1, 2], [1, 0, 2])), torch.randn(3, 8)).shape
     torch.Size([3, 8])
     """
 

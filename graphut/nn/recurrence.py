@@ -10,9 +10,10 @@ from torch.compiler import is_compiling
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
+from graphut.attention.checks import check_tensor
 from graphut.attention.tracing import is_exporting
 from graphut.nn.call import begin_call, close_call, needs_host
-from graphut.nn.checks import check_batch_norm, check_event_driven, check_separate_steps, sources_of
+from graphut.nn.checks import check_batch_norm, check_event_driven, check_separate_steps
 from graphut.nn.halting import HaltingUnit
 from graphut.nn.loop import run_call
 from graphut.nn.noise import InputNoise, Quantized, kinds_of_noise
@@ -165,7 +166,7 @@ class AdaptiveRecurrence(nn.Module):
     def forward(
         self,
         graph: DGLGraph | EdgeLayout | Sequence[DGLGraph | EdgeLayout],
-        feat: Tensor | tuple[Tensor, Tensor],
+        feat: Tensor,
         *,
         positions: Tensor | None = None,
         cross: tuple[DGLGraph | EdgeLayout, Tensor] | None = None,
@@ -186,13 +187,16 @@ class AdaptiveRecurrence(nn.Module):
             samplers return it, has one block for each step.
         feat : Tensor
             `(N_src, d)`, the first states :math:`x^0`; for a list, of the sources of the first
-            block. A pair is accepted too, as in `UniversalTransformerStep`.
+            block.
         positions : Tensor, optional
             `(N_src,)`, the position of each node, counted from 1; or `(N_src, k)` coordinates, with
             `d / k` features for each. Without positions, only the step signal is added.
-        cross, edge_bias, edge_feat, edge_weight
-            For every step, see `UniversalTransformerStep`. For a list of blocks, each `edge_`
-            option is a list with one tensor for each block.
+        cross : pair of graph and Tensor, optional
+            For a decoder step: the edges from the encoder's nodes, and the encoder's output,
+            :math:`m`.
+        edge_bias, edge_feat, edge_weight
+            For every step, see `MultiHeadAttention`. For a list of blocks, a list with one tensor
+            for each block.
         graph_ids : Tensor, optional
             `(N_dst,)` int64, the graph of each node, for rules such as `Global`. The default is the
             graphs of the DGL batch.
@@ -255,8 +259,6 @@ class AdaptiveRecurrence(nn.Module):
             options["edge_weight"] = edge_weight
         if is_compiling() and not is_exporting() and needs_host(self):
             return _uncompiled(self, graph, feat, **options)
-        if not isinstance(feat, Tensor):
-            feat = sources_of(feat)
         call = begin_call(self, graph, feat, **options)
         output = run_call(call)
         return close_call(call, output, get_attention=get_attention, get_steps=get_steps)
@@ -265,7 +267,7 @@ class AdaptiveRecurrence(nn.Module):
         self,
         shown: Ponder | Tensor,
         graph: DGLGraph | EdgeLayout,
-        feat: Tensor | tuple[Tensor, Tensor],
+        feat: Tensor,
         *,
         changed: Tensor | None = None,
         edges_into: Tensor | None = None,
@@ -320,7 +322,7 @@ class AdaptiveRecurrence(nn.Module):
             raise ValueError(f"resume is for the rule EventDriven, but the rule is {rule}")
         if isinstance(graph, Sequence):
             raise ValueError("resume takes one graph, not a list of blocks")
-        feat = sources_of(feat)
+        check_tensor(feat, "features of source nodes")
         layout = as_layout(graph).to(feat.device)
         if layout.halo is not None:
             raise ValueError("a part of a graph does not support resume")

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
@@ -14,14 +13,8 @@ from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.key_value_memory import KeyValueMemory
 from graphut.nn.attention import MultiHeadAttention
-from graphut.nn.checks import (
-    check_feat,
-    check_same_nodes,
-    check_widths,
-    destination_rows,
-    sources_of,
-)
-from graphut.nn.layers import StepBatchNorm, call_layer, is_own
+from graphut.nn.checks import check_feat, check_widths
+from graphut.nn.layers import StepBatchNorm, call_layer
 from graphut.nn.noise import Noise
 from graphut.nn.ponder import FlopCount
 from graphut.nn.transition import PositionwiseTransition, Transition
@@ -219,10 +212,12 @@ class UniversalTransformerStep(nn.Module):
 
     Examples
     --------
+    >>> import torch
+    >>> from graphut.nn import AdaptiveRecurrence, PositionwiseTransition
     >>> from graphut.topology import Complete
-    >>> from graphut.nn import PositionwiseTransition
     >>> step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 32))
-    >>> step(Complete().graph([3, 2]), torch.randn(5, 8)).shape
+    >>> once = AdaptiveRecurrence(step, max_steps=1, step_signal=None)
+    >>> once(Complete().graph([3, 2]), torch.randn(5, 8))[0].shape
     torch.Size([5, 8])
     """
 
@@ -282,51 +277,17 @@ class UniversalTransformerStep(nn.Module):
         moved = 0 if self.transition is None else self.transition.node_flops
         return self.attention.node_flops + cross + moved
 
-    def forward(
-        self,
-        graph: Any,
-        feat: Any,
-        *,
-        frontier: Tensor | None = None,
-        cross: tuple[DGLGraph | EdgeLayout, Tensor] | None = None,
-        edge_bias: Tensor | None = None,
-        edge_feat: Tensor | None = None,
-        edge_weight: Tensor | None = None,
-        edge_distance: Tensor | None = None,
-        get_attention: bool = False,
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """Return the states after one step, of all nodes or of the nodes in `frontier`.
+    def forward(self, store: Store, rows: Tensor) -> Tensor:
+        """Return the new states, `(A, d)`, of the active nodes.
 
-        A recurrence passes a `Store`, from which the step reads the neighbours, in the place of the
-        graph; then `feat` are the rows of the active nodes.
-
-        Parameters
-        ----------
-        feat : Tensor
-            `(N_src, d)`, states plus signals, `y`. A pair `(feat, feat[:N_dst])` is accepted too,
-            for `dgl.nn.HeteroGraphConv`.
-        cross : pair of graph and Tensor, optional
-            For a decoder step: the edges from the encoder's nodes, and the encoder's output, `m`.
-        graph, frontier, edge_bias, edge_feat, edge_weight, edge_distance, get_attention
-            See `MultiHeadAttention`. `SeparableConvTransition` reads zeros outside `frontier`.
-
-        Returns
-        -------
-        Tensor
-            `(N_dst, d)` or `(A, d)`, new states.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the features do not fit the graph or the step, if a node has no in-edge, or if
-            `cross` is missing in a decoder step or given to another step.
+        `rows`, `(A, d)`, are their states plus signals, :math:`y`. The step reads their neighbours
+        from `store`. To call it with a graph, use `AdaptiveRecurrence(step, max_steps=1)`.
         """
-        store, rows = graph, feat
         if not isinstance(store, Store):
-            options = {"edge_bias": edge_bias, "edge_feat": edge_feat, "edge_weight": edge_weight}
-            options |= {"edge_distance": edge_distance}
-            options = {name: x for name, x in options.items() if x is not None}
-            store, rows = self._read(graph, feat, frontier, cross, options, get_attention)
+            raise TypeError(
+                f"a step is called by a recurrence, got {type(store).__name__}: use "
+                "AdaptiveRecurrence(step, max_steps=1, step_signal=None)"
+            )
         # Reading a submodule as an attribute takes several times as long.
         parts: Any = self._modules
         pre, norm = self.norm == "pre", parts["attention_norm"]
@@ -342,36 +303,7 @@ class UniversalTransformerStep(nn.Module):
             norm = parts["transition_norm"]
             moved = store.feed_forward(transition, call_layer(norm, rows) if pre else rows)
             rows = self._add(rows, moved, norm, store)
-        return (rows, store.weights[0]) if get_attention else rows
-
-    def _read(
-        self,
-        graph: DGLGraph | EdgeLayout,
-        feat: Tensor | tuple[Tensor, Tensor],
-        frontier: Tensor | None,
-        cross: tuple[DGLGraph | EdgeLayout, Tensor] | None,
-        edge_options: dict[str, Tensor | None],
-        get_attention: bool,
-    ) -> tuple[Store, Tensor]:
-        """Check the arguments of `forward`; return a `Store`, and the rows of the active nodes."""
-        check_same_nodes(graph)
-        feat = sources_of(feat)
-        layout = as_layout(graph)
-        check_feat(feat, "source", layout.num_src, self.attention.in_feats[1], self.attention)
-        rows = destination_rows(layout, feat, frontier)
-        between, encoded = read_cross(self.cross_attention, cross)
-        store = Store(
-            [layout.to(feat.device)],
-            cross_layout=between,
-            encoded=encoded,
-            edge_options=edge_options,
-            get_attention=get_attention,
-        )
-        store.frontier = frontier
-        if frontier is not None:
-            store.combined = torch.zeros_like(feat[: layout.num_dst])
-        store.write(None, self.project(feat, store.layout))
-        return store, rows
+        return rows
 
     def project(self, rows: Tensor, layout: EdgeLayout, nodes: Tensor | None = None) -> Tensor:
         """Return the keys and values, `(R, 2 * H * D)`, of `nodes` (None: all), `(R, d)`."""
@@ -388,7 +320,7 @@ class UniversalTransformerStep(nn.Module):
         attention = self.attention  # or a layer in its place
         if not isinstance(attention, MultiHeadAttention) or not attention.has_plain_projection:
             return False
-        return self.norm != "pre" and is_own(self, UniversalTransformerStep, "project")
+        return self.norm != "pre" and type(self).project is UniversalTransformerStep.project
 
     def value_shift(self, signal: Tensor) -> Tensor:
         """Return the vector that is added to all values when `signal` is added to all states.

@@ -38,7 +38,6 @@ class Attention(nn.Module):
 def modules() -> dict[str, Callable[[], nn.Module]]:
     return {
         "attention": Attention,
-        "step": build_step,
         "fixed": lambda: LayerAsConv(AdaptiveRecurrence(build_step(norm="pre"), max_steps=3)),
     }
 
@@ -51,7 +50,7 @@ PAIRS: dict[str, Callable[[], list[EdgeLayout]]] = {
 
 
 @pytest.mark.parametrize(
-    ("name", "graph"), [("attention", "rows"), ("step", "intervals"), ("fixed", "rows")]
+    ("name", "graph"), [("attention", "rows"), ("fixed", "intervals"), ("fixed", "rows")]
 )
 def test_as_pytree_an_exported_program_takes_other_graphs(name: str, graph: str) -> None:
     module = modules()[name]().eval()

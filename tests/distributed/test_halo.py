@@ -179,25 +179,22 @@ def cases() -> Iterator[tuple[str, Case]]:
 
 
 def check_calls(rank: int) -> None:
-    """Check single layers and steps, and the calls without gradients, in one of two processes."""
+    """Check attention, and the calls without gradients, in one of two processes."""
     part_of = CUTS[2]
     part = own_part(GRAPH, part_of)
     assert part.halo is not None
-    for step in (build_step(), build_step(norm="pre", output_norm=False)):
-        step.attention.allow_zero_in_degree = True
-        for layer in (step, step.attention):
-            feat = normal(12, FEATS)
-            whole = layer(GRAPH, feat)
-            weights = [*layer.parameters()]
-            wanted = torch.autograd.grad((whole * direction(whole, 5)).sum(), [feat, *weights])
-            own = feat.detach()[part.nodes].requires_grad_()
-            found = layer(part.layout, part.halo.fetch(own))
-            assert_same([found], [whole[part.nodes]])
-            loss = (found * direction(whole, 5)[part.nodes]).sum()
-            grads = torch.autograd.grad(loss, [own, *weights])
-            for grad in grads[1:]:
-                dist.all_reduce(grad)
-            assert_same(grads, [wanted[0][part.nodes], *wanted[1:]])
+    attention, feat = build_step().attention, normal(12, FEATS)
+    attention.allow_zero_in_degree = True
+    whole, weights = attention(GRAPH, feat), [*attention.parameters()]
+    wanted = torch.autograd.grad((whole * direction(whole, 5)).sum(), [feat, *weights])
+    own = feat.detach()[part.nodes].requires_grad_()
+    found = attention(part.layout, part.halo.fetch(own))
+    assert_same([found], [whole[part.nodes]])
+    loss = (found * direction(whole, 5)[part.nodes]).sum()
+    grads = torch.autograd.grad(loss, [own, *weights])
+    for grad in grads[1:]:
+        dist.all_reduce(grad)
+    assert_same(grads, [wanted[0][part.nodes], *wanted[1:]])
     for case in (case_of(ACT()), waking_case()):
         with torch.no_grad():
             wanted = case.layer(GRAPH, case.feat)[0][part.nodes]

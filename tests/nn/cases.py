@@ -12,7 +12,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from graphut.attention import EdgeLayout
+from graphut.attention import EdgeLayout, as_layout
 from graphut.nn import (
     ACT,
     AdaptiveRecurrence,
@@ -33,6 +33,7 @@ from graphut.nn import (
     UniversalTransformerStep,
 )
 from graphut.nn.noise import PLACES
+from graphut.nn.step import Store, read_cross
 from graphut.topology import Causal, Complete, Topology, Window
 from tests.helpers import assert_same, covering, gradients, layout_of, multigraphs, normal
 from tests.nn.reference import dense_recurrence
@@ -73,7 +74,6 @@ RULES: dict[str, HaltingRule] = {
     "threshold": Threshold(0.45, halt_from="output"),
     "convergence": Convergence(0.7),
     "convergence-patience": Convergence(0.8, patience=2),
-    "convergence-readout": Convergence(0.1, readout=lambda states: 2.0 * states),
     "global": Global(),
     "global-ponder_net": Global(PonderNet(threshold=0.8, beta=1.0)),
     "global-convergence": Global(Convergence(0.7)),
@@ -255,6 +255,14 @@ def same_as_dense(case: Case, tolerance: float = 1e-10) -> Tensor:
     found = case.run(engine)
     assert_same(found, case.run(dense_recurrence), tolerance)
     return found[1]
+
+
+def run_step(step: Any, graph: Any, feat: Tensor, cross: Any = None) -> Tensor:
+    """Return the states of all destinations after a step, whose input is `feat`."""
+    between, encoded = read_cross(step.cross_attention, cross)
+    store = Store([as_layout(graph)], cross_layout=between, encoded=encoded)
+    store.write(None, step.project(feat, store.layout))
+    return step(store, feat[: store.layout.num_dst])
 
 
 def engine(layer: AdaptiveRecurrence, *arguments: Any, **options: Any) -> tuple[Tensor, ...]:

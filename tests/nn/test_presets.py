@@ -17,7 +17,7 @@ from graphut.nn import (
 )
 from graphut.nn.step import Store, read_cross
 from tests.helpers import assert_same, gradients
-from tests.nn.cases import FEATS, HEADS, Case, build_case, build_step, randomised, signal
+from tests.nn.cases import FEATS, HEADS, Case, build_case, build_step, randomised, run_step, signal
 
 
 def signals(case: Case, t: int) -> Tensor:
@@ -55,7 +55,7 @@ def tensor2tensor_act(case: Case) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         halting_probability = halting_probability + new_halted * remainders
         n_updates = n_updates + still_running + new_halted
         update_weights = (p * still_running + new_halted * remainders)[:, None]
-        transformed_state = layer.step(case.graph, state, cross=case.cross)
+        transformed_state = run_step(layer.step, case.graph, state, case.cross)
         previous_state = transformed_state * update_weights + previous_state * (1 - update_weights)
         state = transformed_state
     cost = (n_updates + remainders).mean()

@@ -50,6 +50,7 @@ from tests.nn.cases import (
     cases_on_any_graph,
     engine,
     modes_of,
+    run_step,
     same_as_dense,
 )
 from tests.nn.reference import dense_recurrence
@@ -267,7 +268,7 @@ def test_recurrence_sources_outside_a_block_are_as_if_halted_before_the_first_st
     signals = coordinate_signal(torch.arange(1, 4), FEATS, torch.float64)
     for signal, weight in zip(signals, (0.01, 0.01, 0.98), strict=True):
         of_others = signal if halted in ("copied", "running") else signals[0]
-        state = layer.step(BLOCK, torch.cat([state + signal, feat[2:] + of_others]))
+        state = run_step(layer.step, BLOCK, torch.cat([state + signal, feat[2:] + of_others]))
         wanted = wanted + weight * state
     assert ponder.steps.tolist() == [3, 3]
     assert relative_error(out, layer.step.readout(wanted)) < 1e-10

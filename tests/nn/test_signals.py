@@ -12,7 +12,7 @@ from graphut.nn import (
 )
 from graphut.nn.signals import _sinusoid, encode, step_signals
 from tests.helpers import assert_same, normal, refuses, relative_error
-from tests.nn.cases import BLOCK, FEATS, MODES, build_case, build_step
+from tests.nn.cases import BLOCK, FEATS, MODES, build_case, build_step, run_step
 
 
 @pytest.mark.parametrize("norm", MODES["norm"])
@@ -31,8 +31,8 @@ def test_injected_states_of_the_other_sources_of_a_block(halted: str) -> None:
     layer = build_case(halted=halted, inject_input=True, step_signal=None).layer
     layer.halting = ScheduledHalting(torch.tensor([2, 2]), share=0.25)
     feat = normal(5, FEATS)
-    first = layer.step(BLOCK, 2 * feat)
-    second = layer.step(BLOCK, torch.cat([first + feat[:2], 2 * feat[2:]]))
+    first = run_step(layer.step, BLOCK, 2 * feat)
+    second = run_step(layer.step, BLOCK, torch.cat([first + feat[:2], 2 * feat[2:]]))
     assert relative_error(layer(BLOCK, feat)[0], 0.25 * first + 0.75 * second) < 1e-10
 
 

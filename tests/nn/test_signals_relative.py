@@ -8,7 +8,6 @@ from torch import Tensor
 from graphut.attention import EdgeLayout
 from graphut.nn import (
     MultiHeadAttention,
-    UniversalTransformerStep,
     edge_distances,
 )
 from graphut.topology import Causal, Complete, Window, parse
@@ -112,12 +111,6 @@ LAYOUT, FEAT = Complete().layout([3]), torch.zeros(3, FEATS)
         (lambda: edge_distances(LAYOUT, torch.zeros(2)), r"must be \(3,\), .* got shape \(2,\)"),
         (
             lambda: MultiHeadAttention(FEATS, 2)(LAYOUT, FEAT, edge_distance=torch.arange(3)),
-            "edge_distance is for a layer with relative=True",
-        ),
-        (
-            lambda: UniversalTransformerStep(MultiHeadAttention(FEATS, 2), None)(
-                LAYOUT, FEAT, edge_distance=torch.arange(3)
-            ),
             "edge_distance is for a layer with relative=True",
         ),
     ],

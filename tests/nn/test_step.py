@@ -21,6 +21,7 @@ from tests.nn.cases import (
     build_case,
     build_step,
     modes_of,
+    run_step,
     same_as_dense,
     signal,
 )
@@ -39,26 +40,10 @@ def test_step_alone_is_a_recurrence_of_one_step(modes: dict[str, Any]) -> None:
     step, case = one_step(modes)
     once = AdaptiveRecurrence(step, max_steps=1)
     expected, *_ = dense_recurrence(once, case.graph, case.feat, cross=case.cross)
-    found = step.readout(step(case.graph, case.feat + signal(1, 8), cross=case.cross))
+    found = step.readout(run_step(step, case.graph, case.feat + signal(1, 8), case.cross))
     inputs = [case.feat, *step.parameters()]
     assert_same([found], [expected])
     assert_same(gradients([found], inputs), gradients([expected], inputs))
-
-
-@pytest.mark.parametrize("modes", FORMS, ids=name_of)
-def test_step_a_frontier_gives_those_rows(modes: dict[str, Any]) -> None:
-    step, case = one_step(modes)
-    sentence = torch.arange(4)  # a convolution reads the others of its sentence, and no more
-    some = step(case.graph, case.feat, frontier=sentence, cross=case.cross)
-    assert_same([some], [step(case.graph, case.feat, cross=case.cross)[sentence]])
-
-
-def test_step_outside_the_frontier_a_convolution_reads_zero() -> None:
-    step, case = one_step({"transition": "sepconv"})
-    node = torch.tensor([1])
-    found = step(case.graph, case.feat, frontier=node)
-    step.transition.depthwise.data[[0, 2]] = 0
-    assert_same([found], [step(case.graph, case.feat)[node]])
 
 
 def maps_of(layer: AdaptiveRecurrence) -> list[tuple[nn.Module, str]]:
@@ -123,9 +108,9 @@ def test_step_without_norm_or_transition_is_its_formula(modes: dict[str, Any]) -
         read = step.cross_attention(between, (source, attended[0]))
         attended.append(attended[0] * residual + read)
     moved = attended[-1] * residual + step.transition(case.graph, attended[-1])
-    assert_same([step(case.graph, case.feat, cross=case.cross)], [moved])
+    assert_same([run_step(step, case.graph, case.feat, case.cross)], [moved])
     step.transition = None
-    assert_same([step(case.graph, case.feat, cross=case.cross)], attended[-1:])
+    assert_same([run_step(step, case.graph, case.feat, case.cross)], attended[-1:])
     same_as_dense(case)
 
 
@@ -142,8 +127,11 @@ def make(attention: Any = ATTENTION, transition: Any = TRANSITION, **parts: Any)
 
 
 def test_step_refuses_what_does_not_fit() -> None:
-    refuses(r"needs cross=.*got cross=None", build_step(form="decoder"), FIVE, FEAT)
-    refuses(r"accepts no cross; got cross=given", build_step(), FIVE, FEAT, cross=CROSS)
+    decoder = AdaptiveRecurrence(build_step(form="decoder"))
+    refuses(r"needs cross=.*got cross=None", decoder, FIVE, FEAT)
+    words = "accepts no cross; got cross=given"
+    refuses(words, AdaptiveRecurrence(build_step()), FIVE, FEAT, cross=CROSS)
+    refuses("is called by a recurrence, got .*Layout: use AdaptiveRec", build_step(), FIVE, FEAT)
     refuses(r"norm must be one of .*'post', 'pre'.*, got 'none'", make, norm="none")
     refuses("residual=False needs norm='post' or norm=None", make, residual=False, norm="pre")
     refuses(f"{WIDTHS}8, but transition has 6", make, ATTENTION, PositionwiseTransition(6, 12))

@@ -437,10 +437,9 @@ def test_resume_is_what_the_masked_reference_says(modes: dict[str, Any]) -> None
 
     def resumed(layer: AdaptiveRecurrence, *args: Any) -> tuple[Tensor, ...]:
         layout, feat, shown = args
-        pair = feat, feat[: layout.num_dst]
         earlier = replace(ponder, shown=shown)
         return event_driven(
-            partial(layer.resume, earlier), layout, pair, edges_into=edges_into, **given
+            partial(layer.resume, earlier), layout, feat, edges_into=edges_into, **given
         )
 
     def reference(layer: AdaptiveRecurrence, *args: Any) -> tuple[Tensor, ...]:

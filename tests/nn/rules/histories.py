@@ -67,10 +67,7 @@ def _numbers(rule: HaltingRule, history: History) -> list[Tensor]:
         zeros = history.first.new_zeros(len(history.first))
         return [zeros if s.probability is None else s.probability for s in history.steps]
     states = [history.first.detach(), *(s.after.detach() for s in history.steps)]
-    if rule.readout is None:
-        return [(b - a).norm(dim=1) / b.norm(dim=1) for a, b in pairwise(states)]
-    logs = [rule.readout(x).detach().log_softmax(-1) for x in states]
-    return [(a.exp() * (a - b)).sum(1) for a, b in pairwise(logs)]
+    return [(b - a).norm(dim=1) / b.norm(dim=1) for a, b in pairwise(states)]
 
 
 def _closing(rule: ACT, spent: Tensor, now: Tensor, rows: StepRows, reached: Tensor) -> Decision:
