@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from graphut.experiments.tasks.base import LazySets, Text, TextTask, hold_out
+from graphut.experiments.tasks.base import Text, TextTask, hold_out
 from graphut.experiments.tasks.files import DataSet, cached, lines_of, published_checksums
 from graphut.experiments.tasks.presets import LANGUAGE_MODEL, model_size, with_baselines
 from graphut.experiments.training.learners.texts import TextLearner, TextScores, token_metrics
@@ -148,16 +148,12 @@ class Agreement(TextTask):
         return Words(self._encoded["words"])
 
     def load(self, part: str) -> list[Text]:
-        if part != "test":
-            return self._texts(part)
-        return [text for name, group in self._groups.items() for text in self._texts(name, group)]
+        files = self._groups if part == "test" else {part: ""}
+        return [Text(x, group=group) for name, group in files.items() for x in self._encoded[name]]
 
     @property
-    def test_sets(self) -> Mapping[str, list[Text]]:
-        return LazySets(self, {_ROWS: partial(self._texts, _ROWS)} if self.sentences else {})
-
-    def _texts(self, name: str, group: str = "") -> list[Text]:
-        return [Text(tokens, group=group) for tokens in self._encoded[name]]
+    def test_sets(self) -> Sequence[str]:
+        return ("test", _ROWS) if self.sentences else ("test",)
 
     @cached_property
     def _encoded(self) -> dict[str, Any]:

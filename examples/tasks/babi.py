@@ -6,7 +6,7 @@ graphut train examples/tasks/babi.py --data tasks_1-20_v1-2 --tasks 1 --out runs
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain, product
 from math import exp
 from pathlib import Path
@@ -19,7 +19,7 @@ from torch import nn
 from graphut.attention.layout import upload
 from graphut.attention.ragged import ragged_arange, row_sums
 from graphut.experiments.tasks import Task, Vocabulary, option
-from graphut.experiments.tasks.base import PARTS, LazySets, whole_numbers
+from graphut.experiments.tasks.base import PARTS, whole_numbers
 from graphut.experiments.tasks.files import DataSet, published_checksums
 from graphut.experiments.tasks.presets import DEEP, model_size, with_baselines
 from graphut.experiments.training import Evaluation, Outcome
@@ -227,18 +227,18 @@ class Babi(Task):
     def answers(self) -> Vocabulary:
         return Vocabulary(sorted({each.answer for each in chain(*self.stories.values())}))
 
-    def load(self, part: str, *groups: str) -> list[Question]:
+    def load(self, part: str) -> list[Question]:
         encode, classes = self.vocabulary.encode, self.answers.symbols.index
-        stories = chain.from_iterable(self.stories[part, group] for group in groups or self.groups)
+        part, groups = (part, self.groups) if part in PARTS else ("test", [part])
+        stories = chain.from_iterable(self.stories[part, group] for group in groups)
         return [
             each._replace(sentences=[*map(encode, each.sentences)], answer=classes(each.answer))
             for each in stories
         ]
 
     @property
-    def test_sets(self) -> Mapping[str, list[Question]]:
-        groups = self.groups if len(self.groups) > 1 else []
-        return LazySets(self, {group: partial(self.load, "test", group) for group in groups})
+    def test_sets(self) -> list[str]:
+        return ["test", *(self.groups if len(self.groups) > 1 else [])]
 
     @cached_property
     def stories(self) -> dict[tuple[str, str], list[Question]]:

@@ -10,7 +10,7 @@ circuitgraph, need `pip install circuitgraph`.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from graphut._files import reraise_for_file
 from graphut.experiments.tasks import GraphTask, LabelledGraph, Vocabulary, option
-from graphut.experiments.tasks.base import PARTS, DrawnTask, LazySets, whole_numbers
+from graphut.experiments.tasks.base import PARTS, DrawnTask, whole_numbers
 from graphut.experiments.tasks.presets import EVENT_DRIVEN, GRAPHS, QUANTIZED, with_baselines
 
 Numbers = NDArray[np.int64]
@@ -369,8 +369,11 @@ class CircuitSimulate(DrawnTask, GraphTask):
         return whole_numbers("gates", self.gates, 3)
 
     @property
-    def test_sets(self) -> Mapping[str, list[LabelledGraph]]:
-        return LazySets(self, {name: partial(self.read, name) for name in self._names})
+    def test_sets(self) -> list[str]:
+        return ["test", *self._names]
+
+    def load(self, part: str) -> list[LabelledGraph]:
+        return super().load(part) if part in PARTS else self.read(part)
 
     def draw(self, count: int, part: str, *stream: int) -> list[LabelledGraph]:
         random = np.random.default_rng([PARTS.index(part), *stream])

@@ -4,9 +4,9 @@ graphut train examples/tasks/listops.py --out runs/listops
 graphut train examples/tasks/listops.py:tree --preset waking --out runs/trees
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from random import Random
@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from graphut.experiments.tasks import Vocabulary, presets
-from graphut.experiments.tasks.base import GraphTask, LabelledGraph, LazySets, Pair, PairTask, Task
+from graphut.experiments.tasks.base import GraphTask, LabelledGraph, Pair, PairTask, Task
 from graphut.experiments.tasks.files import DataSet, cached, published_checksums
 from graphut.experiments.training.evaluation import rows_by
 from graphut.experiments.training.learners.sequences import PairLearner, by_number, pair_metrics
@@ -122,17 +122,15 @@ class ListExpressions(Task):
     held_out: int = option(1000, "expressions in the validation set, and in the test set", least=1)
 
     def load(self, part: str) -> list[Any]:
+        if part in self._files:
+            return [*map(parse, self._texts[part].splitlines())]
         held_out = self.held_out
         ranges = {"validation": (0, held_out), "test": (held_out, 2 * held_out)}
         return self._pairs[slice(*ranges.get(part, (2 * held_out, None)))]
 
     @property
-    def test_sets(self) -> Mapping[str, list[Any]]:
-        return LazySets(self, {name: partial(self.official, name) for name in self._files})
-
-    def official(self, name: str) -> list[Any]:
-        """Return an official test set."""
-        return [*map(parse, self._texts[name].splitlines())]
+    def test_sets(self) -> list[str]:
+        return ["test", *self._files]
 
     @property
     def _files(self) -> dict[str, str]:
@@ -153,9 +151,7 @@ class ListExpressions(Task):
     def _draw(self) -> list[Pair]:
         random = Random(0)
         expressions = {
-            tuple(source)
-            for name in self._files
-            for source, _ in ListExpressions.official(self, name)
+            tuple(source) for name in self._files for source, _ in ListExpressions.load(self, name)
         }
         needed = 2 * self.held_out + self.train_size
         pairs: list[Pair] = []
@@ -212,9 +208,6 @@ class ListOpsTree(ListExpressions, GraphTask):
 
     def load(self, part: str) -> list[LabelledGraph]:
         return [tree_of(source, label_all=part == "train") for source, _ in super().load(part)]
-
-    def official(self, name: str) -> list[LabelledGraph]:
-        return [tree_of(source) for source, _ in super().official(name)]
 
 
 def tree_of(source: list[int], *, label_all: bool = False) -> LabelledGraph:

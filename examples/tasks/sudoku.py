@@ -5,7 +5,7 @@
 The puzzles are drawn, which takes two minutes, and kept in the cache.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphut.experiments.tasks import GraphTask, LabelledGraph, Vocabulary, option
-from graphut.experiments.tasks.base import PARTS, LazySets
+from graphut.experiments.tasks.base import PARTS
 from graphut.experiments.tasks.files import cached
 from graphut.experiments.tasks.presets import EVENT_DRIVEN, WHEN_RIGHT, model_size, with_baselines
 
@@ -217,11 +217,13 @@ class Sudoku(GraphTask):
         return self._varied("train", True, seed, epoch)
 
     def load(self, part: str) -> list[LabelledGraph]:
+        if part == "minimal":
+            return self._graphs(self._puzzles["test"], False)
         return self._varied(part, False)
 
     @property
-    def test_sets(self) -> Mapping[str, list[LabelledGraph]]:
-        return LazySets(self, {"minimal": lambda: self._graphs(self._puzzles["test"], False)})
+    def test_sets(self) -> Sequence[str]:
+        return ("test", "minimal")
 
     def _varied(self, part: str, label_all: bool, *stream: int) -> list[LabelledGraph]:
         random = np.random.default_rng([PARTS.index(part), *stream])

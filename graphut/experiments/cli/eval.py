@@ -49,17 +49,13 @@ def main(arguments: Namespace) -> int:
         model.max_steps = changed["max_steps"]
         if isinstance(rule := model.evaluation_rule, EventDriven):
             model.evaluation_rule = replace(rule, max_rounds=changed["max_steps"])
-    if data is None:
-        sets: Mapping[str, Sequence[Any]] = run.task().test_sets
-        if (name := arguments.set) is not None:
-            if name not in sets:
-                has = f"it has: {', '.join(sets)}"
-                raise ValueError(f"{run.task_name} has no test set {name!r}; {has}")
-            sets = {name: sets[name]}
-    else:
-        task = run.task(check_data=False)
-        sets = {data: learner.read(data, task)}
-    for name, examples in sets.items():
+    task = run.task(check_data=data is None)
+    names = [data] if data is not None else [arguments.set] if arguments.set else task.test_sets
+    for name in names:
+        if data is None and name not in task.test_sets:
+            has = f"it has: {', '.join(task.test_sets)}"
+            raise ValueError(f"{run.task_name} has no test set {name!r}; {has}")
+        examples = task.load(name) if data is None else learner.read(name, task)
         evaluate_set(run, learner, name, examples, search, changed, digest=digest, files=files)
     return 0
 

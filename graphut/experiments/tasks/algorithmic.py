@@ -1,9 +1,7 @@
 """Sequences of random letters or digits: copy, reverse, sort and addition."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from itertools import zip_longest
 from string import ascii_lowercase, digits
 from typing import ClassVar
@@ -11,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from graphut._tokens import EOS
-from graphut.experiments.tasks.base import PARTS, DrawnTask, LazySets, Pair, PairTask
+from graphut.experiments.tasks.base import PARTS, DrawnTask, Pair, PairTask
 from graphut.experiments.tasks.presets import COPY, NARROW_LAYERS, PAIRS, model_size, with_baselines
 from graphut.models.checked_config import option
 from graphut.vocabulary import Vocabulary
@@ -20,7 +18,6 @@ _LETTERS = Vocabulary(ascii_lowercase)
 _DIGITS = Vocabulary(digits)
 _SUMS = Vocabulary([*digits, "+"])
 _PLUS = 10
-_LONG = ("up-to", "exactly")  # test sets
 
 # Without offsets, the model fails on the few sequences that are much longer than the mean.
 _COPY_LETTERS = COPY | {"max_offset": 10}
@@ -145,15 +142,16 @@ class AlgorithmicTask(SequenceTask):
     held_out: int = option(1000, "sequences in the validation set, and in each test set", least=1)
 
     @property
-    def test_sets(self) -> Mapping[str, list[Pair]]:
-        length = self.test_length
-        return LazySets(self, {f"{part}-{length}": partial(self.load, part) for part in _LONG})
+    def test_sets(self) -> list[str]:
+        return ["test", f"up-to-{self.test_length}", f"exactly-{self.test_length}"]
 
     def draw(self, count: int, part: str, *stream: int) -> list[Pair]:
-        """Draw `count` pairs of sequences; the parts "up-to" and "exactly" are long test sets."""
-        random = np.random.default_rng([(*PARTS, *_LONG).index(part), *stream])
-        longest = self.test_length if part in _LONG else self.train_length
-        sources = [self._source(random, longest, part == "exactly") for _ in range(count)]
+        random = np.random.default_rng(
+            [("train", "validation", *self.test_sets).index(part), *stream]
+        )
+        longest = self.train_length if part in PARTS else self.test_length
+        is_exact = part.startswith("exactly")
+        sources = [self._source(random, longest, is_exact) for _ in range(count)]
         return [(_tokens(source), _tokens(self.answer(source))) for source in sources]
 
     def _source(self, random: np.random.Generator, longest: int, exactly: bool) -> list[int]:

@@ -2,7 +2,6 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections import UserDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -130,7 +129,7 @@ class Task(CheckedConfig, ABC):
             )
 
     def load(self, part: str) -> list[Any]:
-        """Return the examples of "train", "validation" or "test"; subclasses override this."""
+        """Return the examples of "train", "validation" or a test set; subclasses override this."""
         raise NotImplementedError(f"{type(self).__name__} has no examples: override its `load`")
 
     def train(self, seed: int, epoch: int) -> list[Any]:
@@ -155,9 +154,9 @@ class Task(CheckedConfig, ABC):
         return self.load("test")
 
     @property
-    def test_sets(self) -> Mapping[str, list[Any]]:
-        """The test sets by name: `test`, and for some tasks harder ones."""
-        return LazySets(self, {})
+    def test_sets(self) -> Sequence[str]:
+        """The names of the test sets: "test", and for some tasks harder ones."""
+        return ("test",)
 
     @property
     def description(self) -> str:
@@ -202,20 +201,6 @@ class DrawnTask(Task):
 
     def load(self, part: str) -> list[Any]:
         return self.draw(self.held_out, part)
-
-
-class LazySets(UserDict[str, Any]):
-    """A mapping from the names of a task's test sets to the sets, each made when it is read.
-
-    The first set is `test`. `makers` are functions that return the other sets, by name.
-    """
-
-    def __init__(self, task: Task, makers: Mapping[str, Callable[[], list[Any]]]) -> None:
-        super().__init__({"test": lambda: task.test, **makers})
-
-    def __getitem__(self, name: str) -> list[Any]:
-        examples: list[Any] = self.data[name]()
-        return examples
 
 
 @dataclass(frozen=True)
@@ -336,14 +321,12 @@ def whole_numbers(name: str, text: str, least: int, most: int | None = None) -> 
     numbers: list[int] = []
     for part in text.split(","):
         ends = re.fullmatch(r"\s*(\d{1,7})(?:-(\d{1,7}))?\s*", part)
-        first, last = (int(end or ends[1]) for end in ends.groups()) if ends else (1, 0)
-        if not least <= first <= last or (most is not None and last > most):
+        span = range(int(ends[1]), int(ends[2] or ends[1]) + 1) if ends else range(0)
+        if not span or span[0] < least or span[-1] > (most or span[-1]):
             limit = f"of {least} or more" if most is None else f"from {least} to {most}"
-            raise ValueError(
-                f"{name} must be whole numbers {limit}, as in '{least},{least + 2}-{least + 4}' "
-                f"(a range begins with its smaller number); got {text!r}"
-            )
-        numbers += range(first, last + 1)
+            example = f"as in '{least},{least + 2}-{least + 4}'"
+            raise ValueError(f"{name} must be whole numbers {limit}, {example}; got {text!r}")
+        numbers += span
     return numbers
 
 

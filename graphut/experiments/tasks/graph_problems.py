@@ -1,9 +1,8 @@
 """Problems on random graphs whose labels depend on nodes that are many edges away."""
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, Literal
 from zlib import crc32
 
@@ -15,7 +14,6 @@ from graphut.experiments.tasks.base import (
     DrawnTask,
     GraphTask,
     LabelledGraph,
-    LazySets,
     whole_numbers,
 )
 from graphut.experiments.tasks.presets import BFS, DIJKSTRA, DISTANCE, GRAPH_PROBLEM, PATH, REACH
@@ -76,15 +74,19 @@ class GraphProblem(DrawnTask, GraphTask):
         _ = self._sizes, self._test_sizes
 
     @property
-    def test_sets(self) -> Mapping[str, list[LabelledGraph]]:
-        """The test sets by name: `test`, and larger graphs, such as `near-100` with 100 nodes."""
+    def test_sets(self) -> list[str]:
+        """The names of the test sets: "test", and larger graphs, such as "near-100"."""
         families = self._listed("test_families") or self._listed("families")
-        large = {
-            f"{family}-{size}": partial(self._draw_large, family, size)
-            for family in families
-            for size in self._test_sizes
-        }
-        return LazySets(self, large)
+        return ["test", *(f"{name}-{size}" for name in families for size in self._test_sizes)]
+
+    def load(self, part: str) -> list[LabelledGraph]:
+        family, _, nodes = part.rpartition("-")
+        if not family:
+            return super().load(part)
+        size, test = int(nodes), PARTS.index("test")
+        count = max(self.test_graphs, -(-self.test_nodes // size))
+        random = np.random.default_rng([test, crc32(family.encode()), size])
+        return self._draw([family] * count, np.full(count, size), random)
 
     def train(self, seed: int, epoch: int) -> list[LabelledGraph]:
         """Draw the training graphs of an epoch: new ones, or a choice from `pool` fixed ones."""
@@ -98,11 +100,6 @@ class GraphProblem(DrawnTask, GraphTask):
         random = np.random.default_rng([PARTS.index(part), *stream])
         families = random.choice(self._listed("families"), count).tolist()
         return self._draw(families, random.choice(self._sizes, count), random)
-
-    def _draw_large(self, family: str, size: int) -> list[LabelledGraph]:
-        count = max(self.test_graphs, -(-self.test_nodes // size))
-        random = np.random.default_rng([PARTS.index("test"), crc32(family.encode()), size])
-        return self._draw([family] * count, np.full(count, size), random)
 
     def _draw(
         self, families: Sequence[str], sizes: Numbers, random: np.random.Generator

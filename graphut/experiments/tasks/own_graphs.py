@@ -10,10 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphut._files import reraise_for_file
-from graphut.distributed.parts import is_divided, read_facts
 from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph
-from graphut.experiments.tasks.graph_files import find_graph_files, read_graphs, write_graph_parts
 from graphut.experiments.tasks.presets import OWN_GRAPHS
 from graphut.experiments.tasks.raw_graph import MASK_OF, RawGraph, keep_labels
 from graphut.models.checked_config import option
@@ -114,10 +112,6 @@ class Graphs(GraphTask):
     def edge_weights(self) -> bool:
         return any(file.graph.weights is not None for file in self._files)
 
-    def check_files(self) -> None:
-        if not Path(self.data).exists():
-            find_graph_files(self.data)  # says what to name
-
     def load(self, part: str) -> list[LabelledGraph]:
         """Return the graphs that have labels in `part`, such as "train", without other labels."""
         return [
@@ -178,10 +172,14 @@ class Graphs(GraphTask):
     @cached_property
     def _facts(self) -> dict[str, Any]:
         """The names of kinds, classes and edge types in a divided graph; `{}` for other graphs."""
+        from graphut.distributed.parts import is_divided, read_facts
+
         return read_facts(self.data) if is_divided(self.data) else {}
 
     def divide(self, folder: str | Path, parts: int, method: str = "metis") -> Path:
         """Divide the graph into `parts` parts, one for each training process; return the folder."""
+        from graphut.experiments.tasks.graph_files import write_graph_parts
+
         if len(self._files) > 1 or self._facts:
             raise ValueError(f"{self.data} must hold one whole graph to be cut into parts")
         masks = {name: self._parts[name][0].has_label for name in PARTS}
@@ -193,6 +191,8 @@ class Graphs(GraphTask):
 
     @cached_property
     def _files(self) -> list[RawGraph]:
+        from graphut.experiments.tasks.graph_files import read_graphs  # and torch with it
+
         return read_graphs(self.data, self.target)
 
     @cached_property

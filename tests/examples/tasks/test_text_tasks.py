@@ -102,7 +102,7 @@ def test_lte_answers_are_the_outputs_of_programs(text: str, answer: str) -> None
 
 
 def test_listops_trees_have_the_values_of_their_lists() -> None:
-    [tree] = TASKS[word_of("listops.py:tree")](data=".").test_sets["official-d20a"]
+    [tree] = TASKS[word_of("listops.py:tree")](data=".").load("official-d20a")
     assert (tree.nodes.tolist(), tree.labels.tolist()) == ([10, 2, 11, 7, 1], [2, -1, -1, -1, -1])
     assert tree.depth is not None and tree.depth.tolist() == [2, 0, 1, 0, 0]
     assert tree.edges.tolist() == [[1, 2, 3, 4, 0, 1, 2, 3, 4], [0, 0, 2, 2, 0, 1, 2, 3, 4]]

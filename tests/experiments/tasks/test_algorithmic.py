@@ -27,7 +27,7 @@ def lengths(pairs: list[Pair]) -> set[int]:
 
 def test_algorithmic_addition_sums() -> None:
     task = AlgorithmicAddition(held_out=200)
-    for source, target in texts(task, [*chain.from_iterable(task.test_sets.values())]):
+    for source, target in texts(task, [*chain.from_iterable(map(task.load, task.test_sets))]):
         first, second = source.split("+")
         # Lowest digit first, as in tensor2tensor.
         assert int(first[::-1]) + int(second[::-1]) == int(target[::-1])
@@ -45,12 +45,11 @@ def test_algorithmic_addition_answers_any_two_numbers(a: int, b: int) -> None:
 def test_algorithmic_tasks_lengths_of_each_set(kind: type[AlgorithmicTask]) -> None:
     task = kind(train_length=7, test_length=30, held_out=400, epoch_size=300)
     least = 3 if kind is AlgorithmicAddition else 1
-    sets = task.test_sets
-    assert list(sets) == ["test", "up-to-30", "exactly-30"]
-    for pairs in (task.train(0, 0), task.validation, sets["test"]):
+    assert task.test_sets == ["test", "up-to-30", "exactly-30"]
+    for pairs in (task.train(0, 0), task.validation, task.test):
         assert lengths(pairs) == set(range(least, 8))
-    assert lengths(sets["up-to-30"]) == set(range(least, 31))
-    assert lengths(sets["exactly-30"]) == {30}
+    assert lengths(task.load("up-to-30")) == set(range(least, 31))
+    assert lengths(task.load("exactly-30")) == {30}
 
 
 def test_algorithmic_addition_has_the_lengths_of_tensor2tensor() -> None:
