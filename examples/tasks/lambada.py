@@ -179,4 +179,6 @@ class Lambada(TextTask):
 
     def _novel_texts(self) -> Iterator[str]:
         assert self.novels is not None
-        return (files.read_text(file, _NOVELS) for file in files.text_files(self.novels))
+        path = Path(self.novels)
+        texts = sorted(path.rglob("*.txt")) if path.is_dir() else [path]
+        return (files.read_text(text, _NOVELS) for text in texts)

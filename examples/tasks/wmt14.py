@@ -17,7 +17,7 @@ from graphut.experiments.tasks import Pair, option
 from graphut.experiments.tasks.base import PARTS, in_batches
 from graphut.experiments.tasks.files import DataSet, lines_of, published_checksums
 from graphut.experiments.tasks.presets import model_size, with_baselines
-from graphut.experiments.tasks.translation import LANGUAGES, PAPER, SMALL, TranslationTask
+from graphut.experiments.tasks.translation import LANGUAGES, SMALL, TranslationTask
 
 _FILES = {
     "full": {
@@ -69,12 +69,7 @@ class Wmt14(TranslationTask):
     """
 
     name = "wmt14"
-    presets = with_baselines(
-        _SMALL,
-        model_size(64, 256, 6),
-        PAPER
-        | {"batch_size": 256, "warmup": 8000, "epochs": 256, "patience": 256, "subwords": 32_000},
-    )
+    presets = with_baselines(_SMALL, model_size(64, 256, 6))
 
     data: str | Path = option(
         MISSING,

@@ -6,7 +6,7 @@ from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from graphut._lazy import lazy_names
 from graphut.experiments.messages import reraise_import_errors
@@ -49,13 +49,10 @@ __all__ = [
     "Words",
     "option",
     "preset_of",
-    "register_task",
     "write_arrays",
 ]
 
 __getattr__, __dir__ = lazy_names(__name__)
-
-TaskT = TypeVar("TaskT", bound=type[Task])
 
 
 class TaskRegistry(UserDict[str, Any]):
@@ -67,7 +64,7 @@ class TaskRegistry(UserDict[str, Any]):
     """
 
     def __getitem__(self, word: str) -> type[Task]:
-        if is_file(word):
+        if _is_file(word):
             return _task_in_file(word)
         if isinstance(module := self.data[word], str):  # not imported yet
             self.data.update({task.name: task for task in _tasks_in(import_module(module))})
@@ -75,10 +72,10 @@ class TaskRegistry(UserDict[str, Any]):
         return task
 
     def __contains__(self, word: object) -> bool:
-        return word in self.data or (isinstance(word, str) and is_file(word))
+        return word in self.data or _is_file(str(word))
 
 
-def is_file(word: str) -> bool:
+def _is_file(word: str) -> bool:
     """Return whether the word for a task is the path of a file, rather than a name."""
     return word.partition(":")[0].endswith(".py")
 
@@ -95,22 +92,7 @@ _MODULES = {
 TASKS = TaskRegistry(
     {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names.split()}
 )
-"""All tasks, by name or file."""
-
-
-def register_task(task: TaskT) -> TaskT:
-    """Register a task class, and return it; usable as a decorator.
-
-    A class may be defined and registered again, for example in a notebook. Raise `ValueError` if
-    the class has no name, or another task has the same name.
-    """
-    if not isinstance(name := getattr(task, "name", None), str):
-        raise ValueError(f'{task} has the name {name!r}: give it one, such as name = "sort"')
-    other = TASKS.get(name, task)
-    if (other.__module__, other.__qualname__) != (task.__module__, task.__qualname__):
-        raise ValueError(f"the name {name!r} of {task} is taken by {other}")
-    TASKS[name] = task
-    return task
+"""All tasks, by name or file. A module with a task adds it: `TASKS["doubling"] = Doubling`."""
 
 
 def preset_of(task: str, name: str | None = None) -> dict[str, Any]:

@@ -18,6 +18,7 @@ _LETTERS = Vocabulary(ascii_lowercase)
 _DIGITS = Vocabulary(digits)
 _SUMS = Vocabulary([*digits, "+"])
 _PLUS = 10
+_FIRST = EOS + 1  # the token id of the first symbol
 
 # Without offsets, the model fails on the few sequences that are much longer than the mean.
 _COPY_LETTERS = COPY | {"max_offset": 10}
@@ -76,7 +77,7 @@ class LetterTask(SequenceTask):
 
     source_vocabulary: ClassVar[Vocabulary] = _LETTERS
 
-    mean_length: float = option(15.0, "mean length of the sequences, in letters")
+    mean_length: float = option(15.0, "mean length of the sequences, in letters", least=1)
     length_deviation: float = option(3.0, "standard deviation of the lengths, in letters", least=0)
     epoch_size: int = option(9000, "training sequences in an epoch", least=1)
     held_out: int = option(1000, "sequences in the validation set, and in the test set", least=1)
@@ -85,7 +86,6 @@ class LetterTask(SequenceTask):
     )
 
     def _check_values(self) -> None:
-        self._check("mean_length", self.mean_length > 0, "positive")
         self._check("short_share", 0 <= self.short_share <= 1, "in [0, 1]")
 
     def draw(self, count: int, part: str, *stream: int) -> list[Pair]:
@@ -94,7 +94,7 @@ class LetterTask(SequenceTask):
         lengths = random.normal(self.mean_length, self.length_deviation, count).round()
         lengths[:short] = random.integers(1, max(2, round(self.mean_length) + 1), short)
         ends = np.maximum(lengths.astype(np.int64), 1).cumsum()
-        letters = random.integers(EOS + 1, len(_LETTERS), ends[-1])
+        letters = random.integers(_FIRST, len(_LETTERS), ends[-1])
         sources: list[list[int]] = [part.tolist() for part in np.split(letters, ends[:-1])]
         return [(source, self.answer(source)) for source in sources]
 
@@ -146,13 +146,15 @@ class AlgorithmicTask(SequenceTask):
         return ["test", f"up-to-{self.test_length}", f"exactly-{self.test_length}"]
 
     def draw(self, count: int, part: str, *stream: int) -> list[Pair]:
-        random = np.random.default_rng(
-            [("train", "validation", *self.test_sets).index(part), *stream]
-        )
+        parts = ["train", "validation", *self.test_sets]
+        random = np.random.default_rng([parts.index(part), *stream])
         longest = self.train_length if part in PARTS else self.test_length
         is_exact = part.startswith("exactly")
         sources = [self._source(random, longest, is_exact) for _ in range(count)]
-        return [(_tokens(source), _tokens(self.answer(source))) for source in sources]
+        return [
+            ([_FIRST + digit for digit in source], [_FIRST + x for x in self.answer(source)])
+            for source in sources
+        ]
 
     def _source(self, random: np.random.Generator, longest: int, exactly: bool) -> list[int]:
         return _digits(random, longest if exactly else int(random.integers(1, longest + 1)))
@@ -217,7 +219,3 @@ def _number(random: np.random.Generator, length: int) -> list[int]:
     if length == 1:
         return _digits(random, 1)
     return [*_digits(random, length - 1), int(random.integers(1, 10))]
-
-
-def _tokens(symbols: list[int]) -> list[int]:
-    return [symbol + EOS + 1 for symbol in symbols]

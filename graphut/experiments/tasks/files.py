@@ -8,13 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from graphut._files import (
-    cache_folder,
-    read_checked_json,
-    reraise_for_file,
-    with_checksum,
-    write_atomically,
-)
+from graphut._files import cache_folder, reraise_for_file, write_atomically
 
 _NO_TEXT = "is not a text file in UTF-8"
 
@@ -48,11 +42,6 @@ def published_checksums(module: str) -> dict[str, str | None]:
     return {file: checksum for checksum, file in map(str.split, lines)}
 
 
-def text_files(path: str | Path) -> list[Path]:
-    """Return a list with the path of a file, or the `.txt` files in a folder and its subfolders."""
-    return sorted(Path(path).rglob("*.txt")) if Path(path).is_dir() else [Path(path)]
-
-
 def lines_of(text: str) -> list[str]:
     r"""Split a text at `\n` only, unlike `str.splitlines`.
 
@@ -64,20 +53,15 @@ def lines_of(text: str) -> list[str]:
     return text.removesuffix("\n").split("\n")
 
 
-def check_is_file(path: str | Path, origin: str = "") -> None:
-    """Raise `OSError` if a text file is missing or a folder; see `read_text`."""
-    if Path(path).is_dir():
-        raise IsADirectoryError(f"{path} is a folder: name a text file in it")
-    if not Path(path).exists():
-        raise FileNotFoundError(f"there is no {path}{f'; {origin}' if origin else ''}")
-
-
 def read_text(path: str | Path, origin: str = "") -> str:
     """Return the text of a user's file, without a byte order mark.
 
     If the file is missing, `origin` in the error message says where to get such a file.
     """
-    check_is_file(path, origin)
+    if Path(path).is_dir():
+        raise IsADirectoryError(f"{path} is a folder: name a text file in it")
+    if not Path(path).exists():
+        raise FileNotFoundError(f"there is no {path}{f'; {origin}' if origin else ''}")
     with reraise_for_file(path, _NO_TEXT):
         return Path(path).read_text(encoding="utf-8-sig")
 
@@ -87,15 +71,14 @@ def cached(make: Callable[[], Any], *settings: object, texts: Iterable[str] = ()
 
     The key of the cache consists of the settings and of checksums of the texts. The result must not
     depend on anything else: after a change of the code of `make`, pass another setting. Tuples
-    become lists. A damaged file is replaced, and an error while writing is ignored. The files are
-    in `cache_folder() / "tasks"`.
+    become lists. A file that is not JSON is replaced, and an error while writing is ignored.
     """
     key = repr((settings, [sha256(text.encode()).hexdigest() for text in texts]))
     path = cache_folder() / "tasks" / f"{sha256(key.encode()).hexdigest()}.json"
     with suppress(OSError, ValueError):
-        return read_checked_json(path)["value"]
-    data = json.dumps(with_checksum({"value": make()}))
+        return json.loads(path.read_bytes())
+    data = json.dumps(make())
     with suppress(OSError):  # such as a full or read-only disk
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, data.encode())
-    return json.loads(data)["value"]
+    return json.loads(data)

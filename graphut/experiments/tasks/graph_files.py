@@ -14,33 +14,16 @@ from graphut._files import read_file, reraise_for_file
 from graphut.distributed import assign_parts, load_part, write_parts
 from graphut.distributed.parts import is_divided
 from graphut.experiments.messages import pluralize
-from graphut.experiments.tasks.raw_graph import MASK_OF, RawGraph
+from graphut.experiments.tasks.raw_graph import MASK_OF, RawGraph, find_graph_files
 from graphut.models.graph_columns import EDGE_NAMES, MASKS, NODE_NAMES, check_edges, plain_array
 from graphut.models.graph_inputs import graph_list, raw_columns
 
-_SUFFIXES = (".graphml", ".json")
-_FORMATS = (
-    "a .graphml file, a .json file of networkx.node_link_data, a folder of such files, or a folder "
-    "of .npy files, as graphut.experiments.tasks.write_arrays writes them"
-)
 _ANSWERS = ("labels", *MASKS)  # columns of nodes, or with this prefix of graphs:
 _PREFIX = "graph_"
 # What a column has a row for, by the name of the column.
 _OWNERS = dict.fromkeys(("features", *_ANSWERS), "node") | dict.fromkeys(EDGE_NAMES, "edge")
 _OWNERS |= {f"{_PREFIX}{name}": "graph" for name in _ANSWERS}
 _READ = {*(names[0] for names in NODE_NAMES.values()), *chain(*EDGE_NAMES.values()), "id", "key"}
-
-
-def find_graph_files(path: str | Path) -> list[Path]:
-    """Return the graph files in a folder; if `path` is a graph file, a list with this file."""
-    path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"there is no {path}: name {_FORMATS}")
-    found = sorted(path.iterdir()) if path.is_dir() else [path]
-    for suffixes in (_SUFFIXES, (".npy",) if path.is_dir() else ()):
-        if files := [file for file in found if file.suffix in suffixes]:
-            return files
-    raise ValueError(f"{path} holds no graphs that can be read: name {_FORMATS}")
 
 
 def read_graphs(path: str | Path, target: str | None = "class") -> list[RawGraph]:

@@ -13,7 +13,7 @@ from graphut._files import reraise_for_file
 from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph
 from graphut.experiments.tasks.presets import OWN_GRAPHS
-from graphut.experiments.tasks.raw_graph import MASK_OF, RawGraph, keep_labels
+from graphut.experiments.tasks.raw_graph import MASK_OF, RawGraph, find_graph_files, keep_labels
 from graphut.models.checked_config import option
 from graphut.models.config import ModelConfig
 from graphut.models.graph_columns import ONE_WAY, is_one_way
@@ -111,6 +111,10 @@ class Graphs(GraphTask):
     @property
     def edge_weights(self) -> bool:
         return any(file.graph.weights is not None for file in self._files)
+
+    def check_files(self) -> None:
+        if not Path(self.data).exists():
+            find_graph_files(self.data)  # says what to name
 
     def load(self, part: str) -> list[LabelledGraph]:
         """Return the graphs that have labels in `part`, such as "train", without other labels."""

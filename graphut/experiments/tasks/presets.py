@@ -4,8 +4,8 @@ from typing import Any
 
 Preset = dict[str, Any]
 
-SMALL, FIXED, TRANSFORMER, PAPER = "small", "fixed", "transformer", "paper"
-UNTIED, WAKING, REGISTERS = "untied", "waking", "registers"
+SMALL, FIXED, TRANSFORMER, UNTIED = "small", "fixed", "transformer", "untied"
+WAKING, REGISTERS = "waking", "registers"
 
 MEANINGS = {
     SMALL: "for two CPU cores",
@@ -14,7 +14,6 @@ MEANINGS = {
     UNTIED: "a plain Transformer as deep and as wide",
     WAKING: "a node computes only when something that it reads has changed",
     REGISTERS: "exact numbers in place of learned states, with the graphs of SALSA-CLRS",
-    PAPER: "the paper's sizes",
 }
 """A short description of each preset; `small` is the default."""
 
@@ -114,10 +113,8 @@ _OWN_GRAPHS: Preset = model_size(64, 128, 8) | {
 }
 
 
-def with_baselines(
-    small: Preset, transformer: Preset, paper: Preset | None = None
-) -> dict[str, Preset]:
-    """Return the presets `small`, `fixed`, `transformer`, `untied` and, if given, `paper`, by name.
+def with_baselines(small: Preset, transformer: Preset) -> dict[str, Preset]:
+    """Return the presets `small`, `fixed`, `transformer` and `untied`, by name.
 
     The preset `fixed` is `small` without halting, and `untied` is `fixed` with separate weights for
     each step. The preset `transformer` is `untied` with the fields in the argument `transformer`,
@@ -127,8 +124,7 @@ def with_baselines(
     if "evaluation_rule" in small:
         fixed |= {"evaluation_rule": ""}
     untied = fixed | {"share_weights": False}
-    presets = {SMALL: small, FIXED: fixed, TRANSFORMER: untied | transformer, UNTIED: untied}
-    return presets if paper is None else presets | {PAPER: paper}
+    return {SMALL: small, FIXED: fixed, TRANSFORMER: untied | transformer, UNTIED: untied}
 
 
 OWN_GRAPHS = with_baselines(_OWN_GRAPHS, model_size(24, 36, 8))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,23 @@ Labels = list[str | None] | NDArray[np.float32]
 
 MASK_OF = dict(zip(PARTS, MASKS, strict=True))
 _LARGEST = 1e30  # of a label, finite in float32
+_SUFFIXES = (".graphml", ".json")
+_FORMATS = (
+    "a .graphml file, a .json file of networkx.node_link_data, a folder of such files, or a folder "
+    "of .npy files, as graphut.experiments.tasks.write_arrays writes them"
+)
+
+
+def find_graph_files(path: str | Path) -> list[Path]:
+    """Return the graph files in a folder; if `path` is a graph file, a list with this file."""
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"there is no {path}: name {_FORMATS}")
+    found = sorted(path.iterdir()) if path.is_dir() else [path]
+    for suffixes in (_SUFFIXES, (".npy",) if path.is_dir() else ()):
+        if files := [file for file in found if file.suffix in suffixes]:
+            return files
+    raise ValueError(f"{path} holds no graphs that can be read: name {_FORMATS}")
 
 
 @dataclass(frozen=True)

@@ -21,17 +21,8 @@ _MULTI30K_DATA = DataSet(
     "data/task1",
     published_checksums(__file__),
 )
-_SHARED = {"share_embeddings": True, "label_smoothing": 0.1}
-SMALL = _SHARED | {"dropout": 0.2, "warmup": 1000, "patience": 5}
-# The base size of the paper, without halting (arXiv 1807.03819, section 3.6), for a GPU:
-# tensor2tensor's universal_transformer_base, with the maximum learning rate of transformer_base,
-# 2 / sqrt(1024 * 8000).
-PAPER = (
-    _SHARED
-    | model_size(1024, 4096, 6)
-    | {"num_heads": 16, "adaptive": False, "dropout": 0.3, "attention_dropout": 0.1}
-    | {"optimizer": "adam", "weight_decay": 0.0, "learning_rate": 7e-4}
-)
+SMALL = {"share_embeddings": True, "label_smoothing": 0.1, "dropout": 0.2}
+SMALL |= {"warmup": 1000, "patience": 5}
 
 
 @dataclass(frozen=True)
@@ -119,7 +110,6 @@ class Multi30k(TranslationTask):
     presets = with_baselines(
         SMALL | model_size(256, 1024, 6) | {"epochs": 12, "norm": "pre"},
         model_size(128, 512, 6),  # layers of half the width have a quarter of the weights
-        PAPER | {"batch_size": 128, "warmup": 2000, "epochs": 40},
     )
 
     data: str | Path = option(MISSING, f"folder of Multi30k's task 1, {_MULTI30K_DATA.origin}")

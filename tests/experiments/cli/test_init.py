@@ -142,16 +142,18 @@ for line, message in {[(line, "") for line in HELP] + refused!r}:
 Command = Callable[..., str]
 OWN = """
 from dataclasses import dataclass
-from graphut.experiments.tasks import Reverse, register_task
+from graphut.experiments.tasks import TASKS, Reverse
 from graphut.nn import Threshold
 from graphut.topology import Window
 
 
-@register_task
 @dataclass(frozen=True)
 class Mirror(Reverse):
     "Reverse a sequence, as a task of one's own."
     name = "mirror-of-tests"
+
+
+TASKS["mirror-of-tests"] = Mirror
 
 
 class Near(Window):

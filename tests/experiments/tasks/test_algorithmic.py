@@ -90,5 +90,5 @@ def test_letter_tasks_have_the_lengths_of_the_tutorial_and_a_share_of_short_ones
 
 
 def test_letter_tasks_quote_options_out_of_range() -> None:
-    for name, value in (("mean_length", 0.0), ("length_deviation", -1.0), ("short_share", 1.5)):
+    for name, value in (("length_deviation", -1.0), ("short_share", 1.5)):
         refuses(f"{name} must be .* got {value}", Copy, **{name: value})

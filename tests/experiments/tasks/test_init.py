@@ -1,57 +1,12 @@
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from graphut.experiments.cli import main
-from graphut.experiments.tasks import TASKS, Copy, option, preset_of, register_task
-from graphut.experiments.tasks.algorithmic import LetterTask
+from graphut.experiments.tasks import TASKS, preset_of
 from graphut.experiments.training import Run
 from tests.experiments.cli.tiny import TINY
 from tests.helpers import refuses
-
-
-@dataclass(frozen=True)
-class Doubled(LetterTask):
-    """Every letter twice."""
-
-    name = "doubled-of-tests"
-    presets = {"small": {"epochs": 3}, "large": {"epochs": 9}}  # noqa: RUF012
-
-    held_out: int = option(10, "sequences in the validation set", least=1)
-
-    def answer(self, source: list[int]) -> list[int]:
-        return [token for token in source for _ in range(2)]
-
-
-class Second(Doubled):
-    """A task with the name of another."""
-
-    name = "copy"
-
-
-@pytest.fixture(autouse=True)
-def registered() -> Iterator[None]:
-    """Forget the tasks that a test registers."""
-    tasks = dict(TASKS.data)
-    yield
-    TASKS.data = tasks
-
-
-def test_register_task_adds_the_task_and_its_presets() -> None:
-    assert register_task(Doubled) is register_task(Doubled) is Doubled
-    assert TASKS["doubled-of-tests"] is Doubled
-    assert preset_of("doubled-of-tests") == {"epochs": 3}
-    source, target = Doubled().validation[0]
-    assert target[::2] == target[1::2] == source
-
-
-def test_register_task_needs_a_name_of_its_own() -> None:
-    message = r"the name 'copy' of .*test_init\.Second'> is taken by .*algorithmic\.Copy'>"
-    refuses(message, register_task, Second)
-    assert TASKS["copy"] is Copy
-    refuses(r"LetterTask'> has the name None: give it one, such as", register_task, LetterTask)
 
 
 def test_preset_of_quotes_an_unknown_preset() -> None:

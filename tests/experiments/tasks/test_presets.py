@@ -40,8 +40,7 @@ def test_task_presets_fit_their_tasks(name: str, preset: str) -> None:
     build(TrainingConfig, values)
     required = {f.name: "." for f in fields(TASKS[name]) if f.default is MISSING}
     build(TASKS[name], required | values)
-    if preset != "paper":  # which may be large
-        model_of(name, preset)
+    model_of(name, preset)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if TASKS[name].presets])
