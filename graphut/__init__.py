@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from graphut import attention, models, nn, plotting, topology
     from graphut.attention import EdgeLayout, as_layout, edge_attention
     from graphut.models import (
-        Restarts,
         UniversalGraphTransformer,
         UniversalGraphTransformerConfig,
         UniversalTransformer,
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Characters",
     "EdgeLayout",
-    "Restarts",
     "Subwords",
     "UniversalGraphTransformer",
     "UniversalGraphTransformerConfig",

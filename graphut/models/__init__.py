@@ -6,7 +6,6 @@ from graphut._lazy import lazy_names
 
 if TYPE_CHECKING:
     from graphut.models.config import (
-        Restarts,
         UniversalGraphTransformerConfig,
         UniversalTransformerConfig,
         UniversalTransformerLMConfig,
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from graphut.models.universal_transformer import UniversalTransformer
 
 __all__ = [
-    "Restarts",
     "UniversalGraphTransformer",
     "UniversalGraphTransformerConfig",
     "UniversalTransformer",

@@ -16,7 +16,7 @@ from graphut.attention.layout import layout_from_edges
 from graphut.attention.ragged import row_log_sums
 from graphut.attention.tracing import is_tracing
 from graphut.models.adaptive_model import AdaptiveModel
-from graphut.models.config import Restarts, UniversalGraphTransformerConfig
+from graphut.models.config import UniversalGraphTransformerConfig
 from graphut.models.graph_columns import GraphInput
 from graphut.models.graph_inputs import (
     JoinedGraphs,
@@ -29,7 +29,6 @@ from graphut.models.graph_inputs import (
 )
 from graphut.models.layer_builders import make_attention, make_recurrence
 from graphut.models.outputs import GraphOutput, GraphPrediction
-from graphut.models.restarts import run_restarts
 from graphut.nn import (
     AdaptiveRecurrence,
     ConvAsAttention,
@@ -229,7 +228,7 @@ class UniversalGraphTransformer(AdaptiveModel):
         return _cast(weights, next(self.encoder.parameters())).log()
 
     @torch.no_grad()
-    def predict(self, graphs: Any, restarts: Restarts | None = None) -> list[GraphPrediction]:
+    def predict(self, graphs: Any) -> list[GraphPrediction]:
         """Return the predictions for one graph, several or a dataset, in evaluation mode.
 
         A graph is a `DGLGraph` with its features in `ndata["feat"]`, a `Data` of PyG with its
@@ -237,16 +236,17 @@ class UniversalGraphTransformer(AdaptiveModel):
         kind in the model's vocabulary "node". Labels are not needed. Nodes without a self-loop get
         one, as in training with `graphut train graphs`. Raise `TypeError` or `ValueError` if a
         graph does not fit. Warn if graphs were cut off before their nodes came to rest (see
-        `EventDriven`). With `restarts`, the answers are joined from several runs (see `Restarts`).
+        `EventDriven`).
         """
-        config, restarts = self.config, restarts or Restarts()
+        config = self.config
         inputs = [as_input(graph, config, self.kind_names) for graph in graph_list(graphs)]
         warn_of_missing(inputs, config)
         predictions: list[GraphPrediction] = []
         num_cut_off, largest = 0, max(map(num_nodes, inputs), default=1)
         with self.evaluating(), until_quiescent(self, largest):
-            for group in in_groups(inputs, 20_000 // restarts.restarts):
-                output = run_restarts(self, JoinedGraphs.join(group), group, restarts)
+            for group in in_groups(inputs):
+                union = JoinedGraphs.join(group)
+                output = self(union.layout, union.nodes, **union.options)
                 predictions += self.predictions_of(group, output)
                 num_cut_off += output.ponder.num_cut_off
             if num_cut_off:
@@ -279,16 +279,11 @@ class UniversalGraphTransformer(AdaptiveModel):
             group,
             output.logits.float().cpu().split(answers),
             output.ponder.steps.cpu().split(nodes),
-            [None] * len(group)
-            if output.agreement is None
-            else output.agreement.cpu().split(answers if at == "graph" else nodes),
             strict=True,
         )
         return [self._prediction(*each) for each in parts]
 
-    def _prediction(
-        self, graph: GraphInput, logits: Tensor, steps: Tensor, agreement: Tensor | None
-    ) -> GraphPrediction:
+    def _prediction(self, graph: GraphInput, logits: Tensor, steps: Tensor) -> GraphPrediction:
         labels: list[Any] = []
         shares = values = None
         names = self.class_names or range(self.config.classes)
@@ -306,7 +301,7 @@ class UniversalGraphTransformer(AdaptiveModel):
         else:
             labels = [names[index] for index in logits.argmax(1).tolist()]
             shares = logits.softmax(1)
-        return GraphPrediction(labels, shares, values, steps, agreement)
+        return GraphPrediction(labels, shares, values, steps)
 
     def read_out(
         self, layout: EdgeLayout, states: Tensor, edge_feats: Tensor | None = None

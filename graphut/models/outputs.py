@@ -45,8 +45,6 @@ class GraphOutput(NamedTuple):
     steps: list[FrontierRows] | None = None  #: states of active nodes per step, with `get_steps`
     #: with the layer "registers": `(nodes,)` float64, the register of each node, or NaN without one
     registers: Tensor | None = None
-    #: with `Restarts`: `(nodes,)` or `(graphs,)`, the agreement of each answer
-    agreement: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -64,8 +62,6 @@ class GraphPrediction:
     probabilities: Tensor | None
     values: Tensor | None  #: `(nodes, values)` or `(1, values)` with "values", else None
     steps: Tensor  #: `(nodes,)` int64, the number of steps, or of event-driven updates, of a node
-    #: `(nodes,)` or `(1,)`, with `Restarts`: the share of runs that give the same answer
-    agreement: Tensor | None = None
 
     def __repr__(self) -> str:
         fields = {

@@ -29,5 +29,5 @@ def test_repr_of_a_graph_prediction_is_short() -> None:
     found = GraphPrediction(["a"] * 300, torch.ones(300, 3), None, torch.ones(300))
     assert repr(found) == (
         "GraphPrediction(labels=['a', 'a', 'a', 'a', 'a', 'a', ...], probabilities=[300, 3], "
-        "values=None, steps=[300], agreement=None)"
+        "values=None, steps=[300])"
     )

@@ -36,7 +36,6 @@ def main(arguments: Namespace) -> int:
     data, options = arguments.data, vars(arguments)
     files = ResultFiles(arguments.results, arguments.curves)
     search = {name: options[name] for name in EVALUATION_OPTIONS if name in options}
-    search |= arguments.restarting
     run, changed, target = arguments.run, arguments.changed, pick_device(arguments.device)
     # Read the digest before the weights: if a run that is still training replaces them in between,
     # the evaluation is recognised as one of another model.

@@ -16,7 +16,6 @@ from graphut.experiments.tasks.graph_files import read_graphs
 from graphut.experiments.tasks.own_graphs import Graphs
 from graphut.experiments.training.learners.graphs import GraphLearner
 from graphut.experiments.training.processes import all_gather, is_first, process_group
-from graphut.models.config import Restarts
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -31,8 +30,7 @@ def predict(arguments: Namespace) -> int:
     run, files = arguments.run, read_graphs(arguments.data, target=None)
     learner = run.learner(run.trained_model(pick_device(arguments.device)))
     assert isinstance(learner, GraphLearner)
-    restarts = Restarts(**arguments.restarting)
-    rows = [*learner.prediction_rows(files, restarts)]
+    rows = [*learner.prediction_rows(files)]
     if (part := files[0].part) is not None:
         every = chain(*all_gather([[*zip(part.nodes.tolist(), rows, strict=True)]]))
         rows = [row for _, row in sorted(every, key=lambda pair: pair[0])]

@@ -26,7 +26,6 @@ from graphut.experiments.training import Run
 from graphut.experiments.training.config import EVALUATION_OPTIONS, GenerationOptions
 from graphut.experiments.training.run import SavedModel, open_model
 from graphut.models.checked_config import CheckedConfig, option
-from graphut.models.config import Restarts
 from graphut.plotting.figure import check_picture_path, new_figure
 from graphut.topology import parse
 from graphut.topology.measures import check_tokens
@@ -204,9 +203,6 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
         skip = {*field_names(GenerationOptions)}.difference(EVALUATION_OPTIONS)
         group = parser.add_argument_group("options of models that generate text")
         add_options(group, GenerationOptions, skip if command == "eval" else ["generator"])
-    if command in ("eval", "predict"):
-        group = parser.add_argument_group("options of models whose nodes wake (event_driven)")
-        add_options(group, Restarts)
     options: Namespace = parser.parse_args(argv)
     vars(options).update(vars(build(kind, vars(options))))
     folders = [options.folder] if "folder" in options else vars(options).get("folders", [])
@@ -239,12 +235,9 @@ def _check_run(command: str, options: Namespace, run: SavedModel) -> None:
     if command == "show" and is_graph and not isinstance(run, Run):
         raise ValueError(f"{run.folder} has no test graphs to show: name a run of graphut train")
     searches = kind.searches if command == "eval" else kind.generates
-    for group, has_options in ((GenerationOptions, searches), (Restarts, is_graph)):
-        for each in field_names(group):
-            if each in options and not has_options:
-                raise ValueError(f"{flag(each)} is no option of {model}")
-    options.restarting = {name: values[name] for name in field_names(Restarts) if name in options}
-    build(Restarts, values)  # checks the values
+    for each in field_names(GenerationOptions):
+        if each in options and not searches:
+            raise ValueError(f"{flag(each)} is no option of {model}")
     search = build(GenerationOptions, values)
     options.search = search if kind.generates else None
     options.changed = {name: values[name] for name in field_names(Settings) if name in options}

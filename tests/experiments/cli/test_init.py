@@ -95,8 +95,6 @@ eval missing => there is no run in missing
 eval of-texts --max-steps 0 => max_steps must be at least 1; got 0
 eval of-texts --evaluation-rule threshold:p=.5 => 'threshold' has no setting 'p'
 eval of-graphs --beam-size 3 => --beam-size is no option of the model in of-graphs
-eval of-texts --restarts 2 => --restarts is no option of the model
-eval of-graphs --restarts 0 => restarts must be at least 1; got 0
 """
 """Command lines that end before torch is imported, and a part of the error message of each."""
 

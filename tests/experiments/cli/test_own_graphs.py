@@ -83,14 +83,6 @@ def test_predict_chooses_edges_and_counts_updates(tmp_path: Path, output: Comman
         assert sum(float(row["probability"]) for row in own) == pytest.approx(1)
         best = max(own, key=lambda row: float(row["probability"]))
         assert [row for row in own if row["is_chosen"] == "True"] == [best]
-    output("predict", run, "--data", tmp_path / "path.graphml", "--out", tmp_path / "found.csv",
-           "--restarts", 3, "--restart-noise", 9)  # fmt: skip
-    again = read_rows(tmp_path / "found.csv")
-    assert [*again[0]] == [*rows[0], "agreement"]
-    assert {round(3 * float(row["agreement"])) for row in again} <= {1, 2, 3}
-    output("eval", run, "--set", "test", "--restarts", 2)
-    [file] = run.glob("evaluation-test,restarts=2.json")
-    assert json.loads(file.read_text())["options"] == {"restarts": 2}
 
 
 def test_predict_reads_a_folder_of_save_pretrained_and_names_of_kinds(

@@ -19,9 +19,7 @@ from graphut.experiments.training.evaluation import score_batches
 from graphut.experiments.training.learners.graph_batch import GraphBatch
 from graphut.experiments.training.processes import all_gather
 from graphut.models import UniversalGraphTransformer
-from graphut.models.config import Restarts
 from graphut.models.graph_inputs import num_nodes, until_quiescent
-from graphut.models.restarts import run_restarts
 from graphut.nn import Ponder
 
 Column = NDArray[Any]
@@ -54,7 +52,6 @@ class GraphScores:
     eccentricity: Column | None = None
     predictions: Column | None = None  # unless edges answer: logits or values, where there is
     targets: Column | None = None  # a label; and the labels
-    agreement: Column | None = None  # (N,) with `Restarts`, or NaN without a label
 
     @classmethod
     def joined(cls, parts: Sequence[GraphScores]) -> GraphScores:
@@ -135,21 +132,6 @@ class GraphScores:
             rows["eccentricity"] = float(self.eccentricity[graphs].mean())
         return rows
 
-    def doubts(self) -> dict[str, Any]:
-        """Return how well an agreement below 1 finds wrong answers, and graphs with one."""
-        if self.agreement is None:
-            return {}
-        rows: dict[str, Any] = {}
-        for name, groups in (("doubt", np.arange(len(self.graph))), ("graph_doubt", self.graph)):
-            doubted, wrong = (
-                np.bincount(groups, each) > 0 for each in (self.agreement < 1, self.correct == 0)
-            )
-            both = int((doubted & wrong).sum())
-            rows[name] = float(doubted[np.unique(groups[~np.isnan(self.correct)])].mean())
-            rows[f"{name}_precision"] = both / int(doubted.sum()) if doubted.any() else None
-            rows[f"{name}_recall"] = both / int(wrong.sum()) if wrong.any() else None
-        return rows
-
     def _means(self, nodes: Column) -> dict[str, Any]:
         correct = self.correct[nodes & ~np.isnan(self.correct)]
         accuracy = float(correct.mean()) if correct.size else None
@@ -160,20 +142,19 @@ class GraphScores:
 def score_graphs(
     model: UniversalGraphTransformer,
     graphs: Sequence[LabelledGraph],
-    restarts: Restarts | None = None,
 ) -> GraphScores:
     """Compare a model's predictions for graphs with the labels; the smallest graph comes first.
 
     The parts of a divided graph count as one graph.
     """
-    largest, restarts = max(map(num_nodes, graphs), default=1), restarts or Restarts()
+    largest = max(map(num_nodes, graphs), default=1)
     with until_quiescent(model, largest):
         if graphs and graphs[0].part is not None:
-            return GraphScores.joined(all_gather([_score(model, restarts, graphs)])).of_one_graph()
+            return GraphScores.joined(all_gather([_score(model, graphs)])).of_one_graph()
         parts = score_batches(
-            partial(_score, model, restarts),
+            partial(_score, model),
             graphs,
-            max(1, _BATCH_NODES // (largest * restarts.restarts)),
+            max(1, _BATCH_NODES // largest),
             lambda graph: len(graph.nodes),
         )
     scores = GraphScores.joined(parts)
@@ -183,12 +164,10 @@ def score_graphs(
 
 
 @torch.no_grad()
-def _score(
-    model: UniversalGraphTransformer, restarts: Restarts, graphs: Sequence[LabelledGraph]
-) -> GraphScores:
+def _score(model: UniversalGraphTransformer, graphs: Sequence[LabelledGraph]) -> GraphScores:
     batch = GraphBatch.of(graphs, model.config.answer_at)
     with model.evaluating():
-        output = run_restarts(model, batch, graphs, restarts)
+        output = batch.run(model)
     loss, correct = (each.cpu().numpy() for each in batch.judge(model, output.logits))
     predictions = targets = None
     if model.config.answer_at != "edge":
@@ -197,10 +176,8 @@ def _score(
     lengths, ponder = batch.layout.dst_lengths, output.ponder
     first_nodes = lengths.cumsum(0) - lengths
     at = first_nodes[batch.labelled] if model.config.answer_at == "graph" else batch.labelled
-    columns = np.full((3, int(lengths.sum())), np.nan)
-    columns[:2, at.numpy()] = correct, -loss
-    if output.agreement is not None:
-        columns[2, at.numpy()] = output.agreement.cpu()[batch.labelled]
+    columns = np.full((2, int(lengths.sum())), np.nan)
+    columns[:, at.numpy()] = correct, -loss
     depth = batch.depth.numpy()
     return GraphScores(
         correct=columns[0],
@@ -217,7 +194,6 @@ def _score(
         eccentricity=_eccentricity(batch, output.registers),
         predictions=predictions,
         targets=targets,
-        agreement=None if output.agreement is None else columns[2],
     )
 
 

@@ -26,7 +26,6 @@ from graphut.experiments.training.learners.graph_batch import (
 from graphut.experiments.training.learners.graph_scores import score_graphs
 from graphut.experiments.training.processes import all_gather
 from graphut.models import UniversalGraphTransformer
-from graphut.models.config import Restarts
 from graphut.models.graph_inputs import num_nodes, until_quiescent
 from graphut.models.outputs import GraphOutput, GraphPrediction
 from graphut.nn import EventDriven
@@ -162,14 +161,13 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         self, examples: Sequence[LabelledGraph], **options: Any
     ) -> tuple[Evaluation, dict[str, Any]]:
         """Return metrics, and details: accuracy by needed steps and by group, and FLOPs."""
-        scores = score_graphs(self.model, examples, Restarts(**options))
+        scores = score_graphs(self.model, examples)
         details = {
             "flops_per_example": scores.flops / len(examples),
             "flops_share": scores.flops / scores.all_flops,
             "by_depth": scores.by_depth(),
             "by_group": scores.by_group(),
             **scores.activity(),
-            **scores.doubts(),
         }
         evaluation = self.evaluation(**scores.metrics(self.model.config.answer_kind))
         if scores.quiescent is None:
@@ -177,8 +175,6 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         texts = {
             "quiescent": "{:.2%} of graphs at rest",
             "eccentricity": "the eccentricity of {:.2%} of graphs",
-            "doubt": "{:.2%} of answers in doubt",
-            "graph_doubt": "{:.2%} of graphs in doubt",
         }
         said = [text.format(details[name]) for name, text in texts.items() if name in details]
         if cut_off := int((~scores.quiescent).sum()):
@@ -271,21 +267,18 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             raise ValueError(f"{path}: no node or graph has a label, in test_mask, to evaluate on")
         return labelled
 
-    def prediction_rows(
-        self, files: Sequence[RawGraph], restarts: Restarts | None = None
-    ) -> Iterator[dict[str, Any]]:
+    def prediction_rows(self, files: Sequence[RawGraph]) -> Iterator[dict[str, Any]]:
         """Yield a table row (a dictionary) for each node, graph or edge of the files, in order.
 
         Its steps are of the node, or of the edge's target, or the mean over the nodes of the
-        graph. With `EventDriven`, the column `steps` is named `updates`. With several `restarts`,
-        the column `agreement` is the share of runs that give the same answer.
+        graph. With `EventDriven`, the column `steps` is named `updates`.
         """
         model, at = self.model, self.model.config.answer_at
         graphs = self._labelled(files, None)
         name = "updates" if isinstance(model.evaluation_rule, EventDriven) else "steps"
-        predictions = model.predict(graphs, restarts)
+        predictions = model.predict(graphs)
         for file, graph, found in zip(files, graphs, predictions, strict=True):
-            ids, steps, agreement = file.graph.ids, found.steps, found.agreement
+            ids, steps = file.graph.ids, found.steps
             columns: dict[str, Any] = {"node": ids} if at == "node" else {}
             if at == "edge":
                 source, target = torch.from_numpy(graph.edges)
@@ -295,12 +288,9 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
                 columns["is_chosen"] = torch.tensor(labels)[target] == source
                 columns["probability"] = found.probabilities
                 steps = steps[target]
-                agreement = None if agreement is None else agreement[target]
             else:
                 columns |= self._answer_columns(found)
             columns[name] = steps.double().mean()[None] if at == "graph" else steps
-            if agreement is not None:
-                columns["agreement"] = agreement
             lists = (x.tolist() if isinstance(x, torch.Tensor) else x for x in columns.values())
             for row in zip(*lists, strict=True):
                 yield {"graph": file.name, **dict(zip(columns, row, strict=True))}

@@ -7,7 +7,6 @@ from graphut.experiments.tasks.graph_problems import GraphDistance
 from graphut.experiments.training.learners import graph_scores
 from graphut.experiments.training.learners.graph_batch import GraphBatch
 from graphut.experiments.training.learners.graph_scores import needed_flops, score_graphs
-from graphut.models.config import Restarts
 from graphut.models.graph_inputs import until_quiescent
 from graphut.nn import AdaptiveRecurrence, EventDriven, ScheduledHalting
 from tests.experiments.training.learners.small_graphs import (
@@ -75,29 +74,6 @@ def test_scores_by_events_have_rounds_and_rest(monkeypatch: pytest.MonkeyPatch) 
     evaluation, details = LEARNER(model, {}).evaluate_in_detail(graphs)
     assert (details["rounds"], details["quiescent"]) == (1, 0)
     assert str(evaluation).endswith(", 1 round at most, 0.00% of graphs at rest (7 graphs cut off)")
-
-
-@pytest.mark.parametrize("task", ["node", "edge"])
-def test_doubts_are_wrong_answers_among_those_without_full_agreement(task: str) -> None:
-    graphs, copies = TASKS[task].test, {"restarts": 4, "restart_noise": 2.0}
-    model = make_model(
-        TASKS[task], adaptive=False, step_signal="none", inject_input=True, quantize=1,
-        evaluation_rule="event_driven",
-    )  # fmt: skip
-    scores = score_graphs(model, graphs, Restarts(**copies))
-    assert scores.agreement is not None and not score_graphs(model, graphs).doubts()
-    evaluation, found = LEARNER(model, {}).evaluate_in_detail(graphs, **copies)
-    doubted, wrong = scores.agreement < 1, scores.correct == 0
-    assert doubted.any() and wrong.any() and not doubted.all()
-    assert found["doubt"] == pytest.approx(doubted.sum() / (~np.isnan(scores.correct)).sum())
-    assert found["doubt_precision"] == pytest.approx(wrong[doubted].mean())
-    assert found["doubt_recall"] == pytest.approx(doubted[wrong].mean())
-    doubted_graphs, wrong_graphs = ({*scores.graph[x]} for x in (doubted, wrong))
-    both = len(doubted_graphs & wrong_graphs)
-    assert found["graph_doubt"] == pytest.approx(len(doubted_graphs) / len(graphs))
-    assert found["graph_doubt_precision"] == pytest.approx(both / len(doubted_graphs))
-    assert found["graph_doubt_recall"] == pytest.approx(both / len(wrong_graphs))
-    assert str(evaluation).endswith(" of graphs in doubt")
 
 
 def test_scores_by_events_stop_after_rounds_that_grow_with_the_graphs() -> None:
