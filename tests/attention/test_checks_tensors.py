@@ -89,7 +89,6 @@ PLACES: dict[str, tuple[Callable[[Any], Any], Tensor]] = {
     "scale": (lambda x: edge_attention(LAYOUT, *[HEADS] * 3, scale=x), torch.ones(4)),
     "feat of attention": (lambda x: ATTENTION(LAYOUT, x), X),
     "edge_feat of attention": (lambda x: WITH_EDGES(LAYOUT, X, edge_feat=x), OF_EDGES),
-    "feat of a step": (lambda x: STEP(LAYOUT, x), X),
     "feat of a recurrence": (lambda x: HALTING(LAYOUT, x), X),
     "feat of a waking recurrence": (lambda x: WAKING(LAYOUT, x), X),
     "positions": (lambda x: HALTING(LAYOUT, X, positions=x), torch.ones(4)),
