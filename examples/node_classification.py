@@ -154,16 +154,25 @@ class Propagated(nn.Module):
     def __init__(self, propagate: nn.Module, feats: int, classes: int, o: argparse.Namespace):
         super().__init__()
         self.first, self.second = nn.Linear(feats, o.width), nn.Linear(o.width, classes)
-        self.propagate, self.drop = propagate, o.dropout
+        self.propagate, self.drop, self.words = propagate, o.dropout, None
 
     @property
     def ponder(self):
         return getattr(self.propagate, "ponder", None)
 
     def forward(self, x, edges):
-        x = self.first(F.dropout(x, self.drop, self.training)).relu()
+        x = self.of_words(x).relu()
         x = self.second(F.dropout(x, self.drop, self.training))
         return self.propagate(x, edges)
+
+    def of_words(self, x):
+        """Return `first` of features of which some are dropped; few of them are not 0."""
+        if self.words is None:
+            self.words = x.to_sparse_csr()
+        words = self.words
+        kept = F.dropout(words.values(), self.drop, self.training)
+        x = torch.sparse_csr_tensor(words.crow_indices(), words.col_indices(), kept, words.shape)
+        return x @ self.first.weight.T + self.first.bias
 
 
 class Adaptive(nn.Module):
@@ -253,12 +262,22 @@ def flops_of(model: nn.Module, graph: Graph, o: argparse.Namespace) -> float:
     return len(graph.x) * by_node + graph.edges.shape[1] * by_edge
 
 
+def decayed(model: nn.Module, weight_decay: float) -> list[dict]:
+    """Return the weights for an optimizer: of `Propagated`, only the first layer decays."""
+    groups = [{"params": list(model.parameters()), "weight_decay": weight_decay}]
+    if isinstance(model, Propagated):
+        groups = [{"params": list(model.first.parameters()), "weight_decay": weight_decay}]
+        rest = [*model.second.parameters(), *model.propagate.parameters()]
+        groups += [{"params": rest, "weight_decay": 0.0}]
+    return groups
+
+
 def train(name: str, graph: Graph, seed: int, o: argparse.Namespace) -> dict[str, float | str]:
     """Train one model within the budget, and return its row of the table."""
     torch.manual_seed(seed)
     classes = 1 if graph.is_binary else int(graph.label.max()) + 1
     model = make_model(name, graph.x.shape[1], classes, o)
-    optimizer = torch.optim.Adam(model.parameters(), lr=o.lr, weight_decay=o.weight_decay)
+    optimizer = torch.optim.Adam(decayed(model, o.weight_decay), lr=o.lr)
     start, spent, epoch, evaluated = time.process_time(), 0.0, 0, -1.0
     best: dict[str, float | str] = {"val": -1.0}
     taken = None  # the steps of each node in the best evaluation
