@@ -20,6 +20,7 @@ import argparse
 import csv
 import math
 import time
+import warnings
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +30,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch_geometric import nn as pyg
 
+from graphut._dgl import dgl
 from graphut.nn import ACT, AdaptiveConv, AdaptivePropagation, FixedDepth
 
 
@@ -168,10 +170,12 @@ class Propagated(nn.Module):
     def of_words(self, x):
         """Return `first` of features of which some are dropped; few of them are not 0."""
         if self.words is None:
+            warnings.filterwarnings("ignore", "Sparse CSR")  # torch says that it is in beta
             self.words = x.to_sparse_csr()
         words = self.words
         kept = F.dropout(words.values(), self.drop, self.training)
-        x = torch.sparse_csr_tensor(words.crow_indices(), words.col_indices(), kept, words.shape)
+        parts = words.crow_indices(), words.col_indices(), kept
+        x = torch.sparse_csr_tensor(*parts, words.shape, check_invariants=False)
         return x @ self.first.weight.T + self.first.bias
 
 
@@ -181,7 +185,8 @@ class Adaptive(nn.Module):
     def __init__(self, step: dict, feats: int, classes: int, o: argparse.Namespace):
         super().__init__()
         rates = {"dropout": o.dropout, "input_dropout": o.input_dropout}
-        more = {"max_steps": o.max_steps, "halting_bias": o.halting_bias, "norm": o.norm}
+        more = {"max_steps": o.max_steps, "halting_bias": o.halting_bias}
+        more["norm"] = None if o.norm == "none" else o.norm
         more["evaluation_halted"] = o.evaluation_halted
         self.conv = AdaptiveConv(feats, o.width, **step, **rates, **more)
         self.classify = nn.Linear(o.width, classes)
@@ -204,6 +209,10 @@ def make_model(name: str, feats: int, classes: int, o: argparse.Namespace) -> nn
         return Adaptive({"heads": o.heads}, feats, classes, o)
     if name == "adaptive-gcn":
         return Adaptive({"conv": pyg.GCNConv(d, d)}, feats, classes, o)
+    if name == "adaptive-free":
+        conv = dgl.nn.GraphConv(d, d, weight=False, bias=False)
+        step = {"conv": conv, "add_self_loops": True, "residual": False, "rule": FixedDepth()}
+        return Adaptive(step, feats, classes, o)
     if name == "propagation":
         return Propagated(AdaptivePropagation(10, 0.1), feats, classes, o)
     if name in ("ap-gcn", "propagation-act"):
@@ -220,7 +229,7 @@ def make_model(name: str, feats: int, classes: int, o: argparse.Namespace) -> nn
 
 
 MODELS = (
-    *("adaptive", "adaptive-fixed", "adaptive-attention", "adaptive-gcn"),
+    *("adaptive", "adaptive-fixed", "adaptive-attention", "adaptive-gcn", "adaptive-free"),
     *("propagation", "propagation-act", "ap-gcn", "appnp", "gcn2", "gat2"),
     *(f"{kind}-{layers}" for kind in ("sage", "gcn", "gat") for layers in (5, 10, 15)),
 )
@@ -263,13 +272,16 @@ def flops_of(model: nn.Module, graph: Graph, o: argparse.Namespace) -> float:
 
 
 def decayed(model: nn.Module, weight_decay: float) -> list[dict]:
-    """Return the weights for an optimizer: of `Propagated`, only the first layer decays."""
-    groups = [{"params": list(model.parameters()), "weight_decay": weight_decay}]
-    if isinstance(model, Propagated):
-        groups = [{"params": list(model.first.parameters()), "weight_decay": weight_decay}]
-        rest = [*model.second.parameters(), *model.propagate.parameters()]
-        groups += [{"params": rest, "weight_decay": 0.0}]
-    return groups
+    """Return the weights for an optimizer: of our models, only the map of the features decays."""
+    first = model
+    if isinstance(model, Propagated | Adaptive):
+        first = model.first if isinstance(model, Propagated) else model.conv.source_map
+    decaying = {*first.parameters()}
+    rest = [weight for weight in model.parameters() if weight not in decaying]
+    return [
+        {"params": [*first.parameters()], "weight_decay": weight_decay},
+        {"params": rest, "weight_decay": 0.0},
+    ]
 
 
 def train(name: str, graph: Graph, seed: int, o: argparse.Namespace) -> dict[str, float | str]:
@@ -366,7 +378,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--heads", type=int, default=4)
     parser.add_argument("--max-steps", type=int, default=10)
-    parser.add_argument("--norm", choices=["batch", "layer"], default="batch", help="of adaptive")
+    parser.add_argument("--norm", choices=["batch", "layer", "none"], default="batch")
     parser.add_argument(
         "--frozen-share",
         type=float,
