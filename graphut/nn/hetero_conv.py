@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from itertools import accumulate
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout, layout_from_edges
-from graphut.attention.checks import check_finite, check_index
+from graphut.attention.checks import check_finite
 from graphut.nn.adaptive_conv import check_conv_options, linear, make_recurrence
 from graphut.nn.aggregation import edge_list
 from graphut.nn.checks import check_feat
@@ -21,6 +22,7 @@ from graphut.nn.rules import HaltingRule
 
 EdgeType: TypeAlias = tuple[str, str, str]
 Metadata: TypeAlias = tuple[Sequence[str], Sequence[EdgeType]]
+Ends: TypeAlias = tuple[Tensor, Tensor]  # the sources and the destinations of edges
 
 
 class HeteroAdaptiveConv(Recorded):
@@ -31,9 +33,10 @@ class HeteroAdaptiveConv(Recorded):
     are the nodes of one `AdaptiveRecurrence`, in which each node has its own number of steps. Its
     attention is that of HGT (arXiv 2003.01332): keys and values by edge type, queries by node type,
     and one softmax over the in-edges of all types; see `HeteroAttention`. All nodes share the
-    norms and the halting unit. A node without in-edges reads nothing.
+    norms and the halting unit, and the rule `Global` halts all of them together. A node without
+    in-edges reads nothing.
 
-    After a call, `ponder` is its record, in which `nodes` has the rows of each node type:
+    After a call, `ponder` is its record, and `nodes` has the slice of each node type in it:
     `conv.ponder.steps[conv.nodes["paper"]]`. Add `ponder.cost`, the mean number of steps (with
     remainders) over all nodes, to the loss.
 
@@ -81,21 +84,14 @@ class HeteroAdaptiveConv(Recorded):
         **options: Any,
     ) -> None:
         super().__init__()
-        is_pair = isinstance(metadata, (tuple, list)) and len(metadata) == 2
-        triples = metadata[1] if is_pair else ()
-        wrong = [f"the edge type {k!r}" for k in triples if isinstance(k, str) or len(k) != 3]
-        if wrong or not is_pair:
-            found = wrong[0] if is_pair else type(metadata).__name__
-            raise ValueError(
-                "metadata must be (node types, edge types), and an edge type a triple (source, "
-                f"name, destination), got {found}; pass data.metadata() of PyG, or "
-                "(graph.ntypes, graph.canonical_etypes) of DGL"
-            )
         self.node_types, self.edge_types = list(metadata[0]), [tuple(r) for r in metadata[1]]
-        kinds: list[Any] = [*self.node_types, *self.edge_types]
-        for number, each in enumerate(kinds):
-            if each in kinds[:number]:
-                raise ValueError(f"metadata has the type {each!r} more than once")
+        for triple in metadata[1]:
+            if isinstance(triple, str) or len(triple) != 3:
+                raise ValueError(
+                    "an edge type in metadata must be a triple (source, name, destination), got "
+                    f"{triple!r}; pass data.metadata() of PyG, or (graph.ntypes, "
+                    "graph.canonical_etypes) of DGL"
+                )
         for source, _, target in self.edge_types:
             self._check_types("node types", {source, target}, self.node_types)
         if isinstance(in_channels, Mapping):
@@ -116,59 +112,32 @@ class HeteroAdaptiveConv(Recorded):
         attention = HeteroAttention(out_channels, heads, len(self.node_types), sources)
         self.input_dropout = ByteDropout(input_dropout)
         self.recurrence = make_recurrence(attention, max_steps, dropout, rule, **options)
-        self.nodes = dict[str, Tensor]()
+        self.nodes = dict[str, slice]()
 
     def reset_parameters(self) -> None:
         """Draw new parameters in all layers."""
         for part in (*self.input_maps, self.recurrence):
             part.reset_parameters()
 
-    def forward(
-        self, graph: Any, x: Any = None, *, batch_dict: Mapping[str, Tensor] | None = None
-    ) -> dict[str, Tensor]:
-        """Return the output states of each node type, `(N_dst, out_channels)`.
+    def forward(self, graph: Any, x: Any = None) -> dict[str, Tensor]:
+        """Return the output states of each node type, `(N, out_channels)`.
 
         Parameters
         ----------
         x_dict, edge_index_dict
             Of PyG: features `(N, in_channels)` by node type, and edges `(2, E)` by edge type.
         graph, x_dict
-            Of DGL: a heterograph, or a sampled block for all steps; and the features of the sources
-            by node type. The output is that of the destinations.
-        batch_dict : dict of str to Tensor, optional
-            `(N,)` int64, the graph of each node by node type, for the rule `Global`.
+            Of DGL: a heterograph, and features by node type.
         """
-        layout, feat, rows = self.union(graph, x)
-        self.nodes = {kind: ids[ids < layout.num_dst] for kind, ids in rows.items()}
-        if batch_dict is None and isinstance(graph, DGLGraph) and graph.batch_size > 1:
-            sizes = {kind: graph.batch_num_nodes(kind) for kind in graph.ntypes}
-            batch_dict = {kind: torch.repeat_interleave(size) for kind, size in sizes.items()}
-        graph_ids = None if batch_dict is None else self._graph_ids(batch_dict, layout)
-        out, self.ponder, *_ = self.recurrence(layout, feat, graph_ids=graph_ids)
-        return {kind: out.index_select(0, ids) for kind, ids in self.nodes.items()}
+        layout, feat, self.nodes = self.union(graph, x)
+        out, self.ponder, *_ = self.recurrence(layout, feat)
+        return {kind: out[rows] for kind, rows in self.nodes.items()}
 
-    def _graph_ids(self, batch_dict: Mapping[str, Tensor], layout: EdgeLayout) -> Tensor:
-        """Return the graph of each node, `(N_dst,)`, given the graphs by node type."""
-        self._check_types("node types of batch_dict", batch_dict, self.node_types)
-        graph_ids = torch.zeros(layout.num_dst, dtype=torch.int64, device=layout.device)
-        for kind, rows in self.nodes.items():
-            if kind not in batch_dict and len(rows):
-                raise ValueError(f"batch_dict has no {kind!r}, but there are {len(rows)} nodes")
-            if kind in batch_dict:
-                ids = batch_dict[kind]
-                check_index(f"batch_dict[{kind!r}]", ids)
-                if len(ids) != len(rows):
-                    raise ValueError(
-                        f"batch_dict[{kind!r}] has {len(ids)} entries for {len(rows)} nodes"
-                    )
-                graph_ids[rows] = ids.to(layout.device)
-        return graph_ids
-
-    def union(self, graph: Any, x: Any) -> tuple[EdgeLayout, Tensor, dict[str, Tensor]]:
-        """Return one graph of all node types, the first states of its nodes, and their numbers.
+    def union(self, graph: Any, x: Any) -> tuple[EdgeLayout, Tensor, dict[str, slice]]:
+        """Return one graph of all node types, the first states of its nodes, and their rows.
 
         The arguments are those of a call. The three results are the layout of the edges, the states
-        `(N, out_channels)`, and the nodes of each type as rows of these states.
+        `(N, out_channels)`, and the nodes of each type as a slice of these states.
         `conv.recurrence(layout, feat)` accepts more options than a call, such as `get_steps=True`.
         """
         if x is None:
@@ -187,61 +156,78 @@ class HeteroAdaptiveConv(Recorded):
         for kind, feat in x.items():
             check_rows(f"x[{kind!r}]", feat)
             check_finite(**{f"x[{kind!r}]": feat})
-        if isinstance(graph, Mapping):
-            self._check_types("edge types", graph, self.edge_types)
-            sizes = {kind: len(feat) for kind, feat in x.items()}
-            block = _Block(sizes, sizes, _edges_of_pyg(graph, sizes))
+        if isinstance(graph, DGLGraph):
+            sizes, edges = self._read(graph)
         else:
-            block = _read(graph)
-        self._check_types("node types", block.sources, self.node_types)
-        self._check_types("edge types", block.edges, self.edge_types)
-        device = self.recurrence.steps[0].attention.output.weight.device
-        rows = {kind: ids.to(device) for kind, ids in self._number_nodes(block).items()}
-        feat = self._first_states(x, rows)
-        return self._layout(block, rows, feat.device), feat, rows
+            sizes = {kind: len(feat) for kind, feat in x.items()}
+            edges = self._edges_of_pyg(graph, sizes)
+        ends = [*accumulate((sizes.get(kind, 0) for kind in self.node_types), initial=0)]
+        rows = dict(zip(self.node_types, map(slice, ends, ends[1:]), strict=True))
+        feat = self._first_states(x, sizes)
+        return self._layout(edges, rows, feat), feat, rows
 
-    def _number_nodes(self, block: _Block) -> dict[str, Tensor]:
-        """Return the rows of the nodes of each type; destinations come before other nodes."""
-        rows, total = {}, sum(block.targets.values())
-        targets = torch.arange(total).split([block.targets.get(k, 0) for k in self.node_types])
-        for kind, ids in zip(self.node_types, targets, strict=True):
-            more = block.sources.get(kind, 0) - len(ids)
-            if more < 0:
-                raise ValueError(
-                    f"the block has {len(ids)} {kind!r} destinations, but only "
-                    f"{len(ids) + more} {kind!r} sources; every destination must be a source"
-                )
-            rows[kind] = torch.cat([ids, torch.arange(total, total + more)])
-            total += more
-        return rows
+    def _read(self, graph: DGLGraph) -> tuple[dict[str, int], dict[EdgeType, Ends]]:
+        """Return the number of nodes and the ends of the edges of each type of a DGL graph."""
+        if graph.is_block:
+            raise ValueError(
+                "HeteroAdaptiveConv repeats its step on one graph, but a block has no states of "
+                "sources after the first step: sample subgraphs, such as with ShaDowKHopSampler"
+            )
+        self._check_types("node types", graph.ntypes, self.node_types)
+        self._check_types("edge types", graph.canonical_etypes, self.edge_types)
+        sizes = {kind: graph.num_nodes(kind) for kind in graph.ntypes}
+        edges = {kind: edge_list(as_layout(graph, kind)) for kind in graph.canonical_etypes}
+        return sizes, edges
 
-    def _first_states(self, x: Mapping[str, Tensor], rows: dict[str, Tensor]) -> Tensor:
-        maps: dict[str, Any] = dict(zip(self.node_types, self.input_maps, strict=True))
-        for kind, ids in rows.items():
-            if kind in x:
-                width = maps[kind].in_features or x[kind].shape[-1]  # 0 before the first call
-                check_feat(x[kind], repr(kind), len(ids), width, maps[kind])
-            elif len(ids):
-                raise ValueError(f"the graph has {len(ids)} {kind!r} nodes, but x has no {kind!r}")
+    def _edges_of_pyg(self, edge_index: Any, sizes: dict[str, int]) -> dict[EdgeType, Ends]:
+        """Check PyG's edges by type, and return the sources and the destinations."""
+        if not isinstance(edge_index, Mapping):
+            raise TypeError(
+                f"expected a graph of DGL or a dict of PyG's edges, got {type(edge_index).__name__}"
+            )
+        self._check_types("edge types", edge_index, self.edge_types)
+        edges = {}
+        for kind, each in edge_index.items():
+            for name in kind[::2]:
+                if name not in sizes:
+                    raise ValueError(f"there are edges of {kind}, but x has no {name!r}")
+            nodes = sizes[kind[0]], sizes[kind[2]]
+            source, target = check_edge_index(each, *nodes, f"edge_index of {kind}")
+            edges[kind] = source, target
+        return edges
+
+    def _first_states(self, x: Mapping[str, Tensor], sizes: dict[str, int]) -> Tensor:
         activation: Any = self.recurrence.steps[0].activation
-        mapped = torch.cat([maps[kind](self.input_dropout(feat)) for kind, feat in x.items()])
-        states = activation(mapped)
-        return states.index_select(0, torch.cat([rows[kind] for kind in x]).argsort())
+        mapped = []
+        for kind, part in zip(self.node_types, self.input_maps, strict=True):
+            layer: Any = part
+            if kind in x:
+                width = layer.in_features or x[kind].shape[-1]  # 0 before the first call
+                check_feat(x[kind], repr(kind), sizes.get(kind, 0), width, layer)
+                mapped.append(layer(self.input_dropout(x[kind])))
+            elif sizes.get(kind):
+                raise ValueError(
+                    f"the graph has {sizes[kind]} {kind!r} nodes, but x has no {kind!r}"
+                )
+        states: Tensor = activation(torch.cat(mapped))
+        return states
 
-    def _layout(self, block: _Block, rows: dict[str, Tensor], device: torch.device) -> EdgeLayout:
-        none = torch.zeros(0, dtype=torch.int64, device=device)
-        ends, types = ([none], [none]), [none]
+    def _layout(
+        self, edges: dict[EdgeType, Ends], rows: dict[str, slice], feat: Tensor
+    ) -> EdgeLayout:
+        none = torch.zeros(0, dtype=torch.int64, device=feat.device)
+        sources, targets, types = [none], [none], [none]
         for number, kind in enumerate(self.edge_types):
-            if kind in block.edges:
-                for side, part, name in zip(ends, block.edges[kind], kind[::2], strict=True):
-                    side.append(rows[name][part.to(device)])
-                types.append(torch.full_like(ends[0][-1], number))
-        sizes = sum(block.sources.values()), sum(block.targets.values())
-        source, target = map(torch.cat, ends)
-        layout = layout_from_edges(source, target, num_src=sizes[0], num_dst=sizes[1])
-        of_nodes = torch.empty(sizes[0], dtype=torch.int64, device=device)
-        for number, ids in enumerate(rows.values()):
-            of_nodes[ids[ids < sizes[0]]] = number
+            if kind in edges:
+                source, target = (ends.to(feat.device) for ends in edges[kind])
+                sources.append(source + rows[kind[0]].start)
+                targets.append(target + rows[kind[2]].start)
+                types.append(torch.full_like(source, number))
+        ends: Any = torch.cat(sources), torch.cat(targets)
+        layout = layout_from_edges(*ends, num_src=len(feat), num_dst=len(feat))
+        of_nodes = torch.empty(len(feat), dtype=torch.int64, device=feat.device)
+        for number, nodes in enumerate(rows.values()):
+            of_nodes[nodes] = number
         attention: Any = self.recurrence.steps[0].attention
         attention.add_types(layout, of_nodes, torch.cat(types))
         return layout
@@ -260,40 +246,3 @@ class HeteroAdaptiveConv(Recorded):
     def __repr__(self) -> str:
         sizes = f"{len(self.node_types)} node types, {len(self.edge_types)} edge types"
         return f"{type(self).__name__}({self.out_channels}, {sizes})"
-
-
-class _Block(NamedTuple):
-    """The numbers of sources and of destinations by node type, and edges by edge type."""
-
-    sources: dict[str, int]
-    targets: dict[str, int]
-    edges: dict[EdgeType, tuple[Tensor, Tensor]]
-
-
-def _edges_of_pyg(
-    edge_index: Mapping[EdgeType, Tensor], sizes: Mapping[str, int]
-) -> dict[EdgeType, tuple[Tensor, Tensor]]:
-    """Check PyG's edges by type, and return the sources and the destinations."""
-    ends = {}
-    for kind, edges in edge_index.items():
-        for name in kind[::2]:
-            if name not in sizes:
-                raise ValueError(f"there are edges of {kind}, but x has no {name!r}")
-        nodes = sizes[kind[0]], sizes[kind[2]]
-        source, target = check_edge_index(edges, *nodes, f"edge_index of {kind}")
-        ends[kind] = source, target
-    return ends
-
-
-def _read(graph: DGLGraph) -> _Block:
-    if not isinstance(graph, DGLGraph):
-        raise TypeError(
-            f"expected a graph of DGL or a dict of PyG's edges, got {type(graph).__name__}"
-        )
-    sources = {kind: graph.num_src_nodes(kind) for kind in graph.srctypes}
-    targets = {kind: graph.num_dst_nodes(kind) for kind in graph.dsttypes}
-    kinds = graph.canonical_etypes
-    if not graph.is_block:  # DGL may list types without in-edges among the sources only
-        sources = targets = {kind: graph.num_nodes(kind) for kind in graph.ntypes}
-    edges = {kind: edge_list(as_layout(graph, kind)) for kind in kinds}
-    return _Block(sources, targets, edges)

@@ -42,14 +42,15 @@ def test_hetero_attention_in_a_recurrence_equals_masks(halted: str, rule: Any) -
 def test_hetero_attention_wakes_nodes_of_all_types() -> None:
     conv = with_recurrence(build(), rule=EventDriven(0.3, max_rounds=9), inject_input=True)
     layout, feat, rows = conv.union(X, EDGES)
+    authors = torch.arange(len(feat))[rows["a"]]
     out, ponder = conv.recurrence(layout, feat)
     expected, updates, *_ = dense_event_driven(conv.recurrence, layout, feat)
     assert_same([out], [expected])
     assert torch.equal(ponder.steps, updates) and len(updates.unique()) > 1
     changed = dict(X, a=X["a"] + torch.eye(3, 4).double())
     feat = conv.union(changed, EDGES)[1]
-    awake = torch.cat([with_out_neighbours(layout, rows["a"]), ponder.awake]).unique()
-    found, after = conv.recurrence.resume(ponder, layout, feat, changed=rows["a"])
+    awake = torch.cat([with_out_neighbours(layout, authors), ponder.awake]).unique()
+    found, after = conv.recurrence.resume(ponder, layout, feat, changed=authors)
     expected, updates, *_ = dense_event_driven(
         conv.recurrence, layout, feat, shown=ponder.shown, frontier=awake
     )
