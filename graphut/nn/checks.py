@@ -225,7 +225,8 @@ def check_event_driven(rule: Any, step: Any, halting: nn.Module | None, step_sig
         unsupported = "a decoder step, because the nodes that read it would wake with every token"
     elif any(isinstance(part, StepBatchNorm) for part in step.modules()):
         unsupported = (
-            "batch normalisation by steps, because sleeping nodes miss rounds: give LayerNorm"
+            "batch normalisation by steps, because sleeping nodes miss rounds: give LayerNorm, "
+            "which is norm='layer' of AdaptiveConv"
         )
     elif isinstance(step.transition, SeparableConvTransition):
         unsupported = "a separable convolution, which reads other nodes than in-neighbours"
