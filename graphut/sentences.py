@@ -46,7 +46,7 @@ def sentence_graph(
         graph has only the node type `source` and the edge type `encode`.
     encoder, decoder, cross : Topology or str
         Topologies among the tokens of a source, among the tokens of a target (causal), and from
-        sources to targets (see `graphut.topology.cross.cross_topology`).
+        sources to targets.
 
     Returns
     -------

@@ -23,7 +23,7 @@ from graphut.nn.loop import run_call
 from graphut.nn.step import EncoderOutput, Store
 from graphut.nn.transition import SeparableConvTransition, Transition
 from graphut.topology import Complete, Topology, node_positions, token_nodes, with_extra_nodes
-from graphut.topology.cross import check_has_sources, cross_layout
+from graphut.topology.cross import cross_layout, cross_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class EncodedSource:
 
     feat: Tensor  # (N_src, d)
     lengths: Tensor  # (batch,) int64 on the CPU, tokens of each sentence
-    topology: Topology  # of cross-attention, from `graphut.topology.cross.cross_topology`
+    topology: Topology  # of cross-attention
     # Of a complete topology: the last sentences, and their edges, which all positions share.
     _last: list[Any] = field(default_factory=list)
 
@@ -49,7 +49,8 @@ class EncodedSource:
     def _edges_to(self, sentences: Tensor, position: int) -> EdgeLayout:
         n_src, first = self.lengths[sentences], starts(self.lengths)[sentences]
         dst = torch.full_like(n_src, position)
-        layout = self.topology.layout_of_rows(
+        return cross_rows(
+            self.topology,
             dst,
             dst + 1,
             n_src,
@@ -58,8 +59,6 @@ class EncodedSource:
             dst_lengths=torch.ones_like(n_src),
             src_lengths=self.lengths,
         )
-        check_has_sources(self.topology, layout, dst)
-        return layout
 
 
 @dataclass(eq=False)

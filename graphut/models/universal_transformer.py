@@ -32,7 +32,7 @@ from graphut.sentences import (
     shift_targets,
 )
 from graphut.topology import Topology, parse
-from graphut.topology.cross import cross_layout, cross_topology
+from graphut.topology.cross import cross_layout
 
 
 class UniversalTransformer(GenerativeModel):
@@ -64,7 +64,7 @@ class UniversalTransformer(GenerativeModel):
         super().__init__(config)
         self.encoder_topology = parse(config.encoder_topology)
         self.decoder_topology = parse(config.decoder_topology)
-        self.cross_topology = cross_topology(config.cross_topology)
+        self.cross_topology = parse(config.cross_topology)
         self.target_embedding = nn.Embedding(config.target_vocab, config.d_model)
         self.source_embedding = (
             self.target_embedding

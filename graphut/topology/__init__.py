@@ -5,21 +5,18 @@ from typing import TYPE_CHECKING
 from graphut._lazy import lazy_names
 from graphut.topology.algebra import Intersection, Union
 from graphut.topology.base import Topology
-from graphut.topology.parse import parse, spec_signatures
-from graphut.topology.registry import register_composition
+from graphut.topology.parse import parse
 
 if TYPE_CHECKING:
     from graphut.topology.binary_partition import BinaryPartition
-    from graphut.topology.edges import Ancestors, Edges, Tree, from_edges, from_mask, from_parents
+    from graphut.topology.edges import Edges, Tree, from_edges, from_mask, from_parents
     from graphut.topology.extra_nodes import node_positions, token_nodes, with_extra_nodes
     from graphut.topology.global_tokens import (
         Global,
-        Last,
         Star,
         Virtual,
         bigbird,
         exphormer,
-        longformer,
     )
     from graphut.topology.measures import statistics
     from graphut.topology.random_graphs import Expander, Random
@@ -35,7 +32,6 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "Ancestors",
     "Axial",
     "BinaryPartition",
     "Causal",
@@ -46,7 +42,6 @@ __all__ = [
     "Fixed",
     "Global",
     "Intersection",
-    "Last",
     "Patch",
     "Random",
     "Star",
@@ -61,11 +56,8 @@ __all__ = [
     "from_edges",
     "from_mask",
     "from_parents",
-    "longformer",
     "node_positions",
     "parse",
-    "register_composition",
-    "spec_signatures",
     "statistics",
     "token_nodes",
     "with_extra_nodes",

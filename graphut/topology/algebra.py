@@ -67,17 +67,16 @@ class Union(_Pair, named=False):
     name = "|"
 
     @property
-    def _known_causal(self) -> bool | None:
-        sides = {self.left._known_causal, self.right._known_causal}
-        return False if False in sides else None if None in sides else True
+    def _known_causal(self) -> bool:
+        return self.left._known_causal and self.right._known_causal
 
     def _ragged_keys(self, dst: Tensor, n_dst: Tensor, n_src: Tensor, width: int) -> Tensor:
         if not self.has_extra_nodes:
             each = dst, n_dst, n_src, width
-            return merge(self.left._edge_keys(*each), self.right._edge_keys(*each))
+            return _merge(self.left._edge_keys(*each), self.right._edge_keys(*each))
         before = self.left.extra_nodes(n_dst)
         left = _keys_of_part(self.left, torch.zeros_like(before), dst, n_dst, width)
-        return merge(left, _keys_of_part(self.right, before, dst, n_dst, width))
+        return _merge(left, _keys_of_part(self.right, before, dst, n_dst, width))
 
     def spec(self) -> str:
         """Return the spec `left|right`, with parentheses around a union on the right."""
@@ -121,9 +120,10 @@ class Intersection(_Pair, named=False):
         return past or super().stable
 
     @property
-    def _known_causal(self) -> bool | None:
-        is_causal = True in (self.left._known_causal, self.right._known_causal)
-        return True if is_causal and not self.has_extra_nodes else None
+    def _known_causal(self) -> bool:
+        # Information can also travel through extra nodes.
+        known = self.left._known_causal or self.right._known_causal
+        return known and not self.has_extra_nodes
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:
         if self.has_extra_nodes:  # the two sides index extra nodes differently
@@ -184,6 +184,6 @@ def _last_token(topology: Topology, node: Tensor, n: Tensor) -> Tensor:
     return last
 
 
-def merge(one: Tensor, other: Tensor) -> Tensor:
+def _merge(one: Tensor, other: Tensor) -> Tensor:
     """Return the sorted union of two integer tensors, without duplicates."""
     return torch.cat([one, other]).unique()

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from inspect import get_annotations
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
@@ -20,7 +19,7 @@ from graphut.topology.batch import (
     graph_from_layouts,
     sees_future,
 )
-from graphut.topology.registry import operators, register, registry
+from graphut.topology.registry import find, operators, register
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -74,11 +73,9 @@ class Topology:
         super().__init_subclass__()
         cls._minimum = cls._minimum if minimum is None else minimum
         cls.has_extra_nodes = cls.extra_nodes is not Topology.extra_nodes
-        # Edges defined in this class take precedence over inherited definitions of edges.
+        # Edges defined in this class take precedence over an inherited interval.
         if "in_edges" in cls.__dict__ and "interval" not in cls.__dict__:
             cls.interval = Topology.interval  # type: ignore[method-assign]
-        if cls.__dict__.keys() & {"in_edges", "interval"} and "_known_causal" not in cls.__dict__:
-            cls._known_causal = Topology._known_causal  # type: ignore[method-assign]
         if not named:
             return
         if cls.interval is Topology.interval and cls.in_edges is Topology.in_edges:
@@ -86,12 +83,9 @@ class Topology:
         register(cls.__dict__.get("name"), cls)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Raise `TypeError` for a class with parameters that are not dataclass fields."""
-        hints = get_annotations(cls).values()
-        has_fields = "__init__" in cls.__dict__ or any(
-            "ClassVar" not in str(hint) for hint in hints
-        )
-        if has_fields and "__dataclass_fields__" not in cls.__dict__:  # instances would be equal
+        """Raise `TypeError` for a class with an `__init__` that is no dataclass."""
+        # Without fields all its instances would be equal.
+        if "__init__" in cls.__dict__ and "__dataclass_fields__" not in cls.__dict__:
             raise TypeError(
                 f"{cls.__name__} must store its parameters as dataclass fields: decorate it with "
                 "@dataclass(frozen=True) and remove __init__"
@@ -99,7 +93,7 @@ class Topology:
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
-        """Check that fields are integers, not too large, and at least their minimum."""
+        """Check that fields are integers, and at least their minimum."""
         for field in fields(self):
             value = getattr(self, field.name)
             several = isinstance(value, tuple) and "tuple" in str(field.type)
@@ -107,9 +101,7 @@ class Topology:
             for place, number in enumerate(numbers):
                 if isinstance(number, bool) or not isinstance(number, Integral):
                     raise TypeError(f"{self.name}: {field.name} must be an integer, got {number!r}")
-                numbers[place] = number = int(number)  # also converts integers of numpy
-                if field.name != "seed" and abs(number) >= 10**18:  # sums must fit into 64 bits
-                    raise ValueError(f"{self.name}: {field.name} must be below 10^18, got {number}")
+                numbers[place] = int(number)  # also converts integers of numpy
             object.__setattr__(self, field.name, tuple(numbers) if several else numbers[0])
         for name, least in self._minimum.items():
             value = getattr(self, name)
@@ -148,9 +140,9 @@ class Topology:
         return self.stable
 
     @property
-    def _known_causal(self) -> bool | None:
-        """Return whether the topology is causal, or None to find out from its edges, with torch."""
-        return None
+    def _known_causal(self) -> bool:
+        """Return True if the topology is known to be causal without a test of its edges."""
+        return self.name == "causal"
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:
         """Return the interval of sources of each destination, or None if they are not contiguous.
@@ -233,33 +225,16 @@ class Topology:
 
     def _ragged_keys(self, dst: Tensor, n_dst: Tensor, n_src: Tensor, width: int) -> Tensor:
         """Compute `_edge_keys` from `in_edges`; unions and intersections override this method."""
-        if type(self).in_edges is Topology.in_edges:
-            raise TypeError(f"{self.name}: interval() returned None, and there is no in_edges()")
-        row, source = self._checked(self.in_edges(dst, n_dst, n_src), len(dst))
+        row, source = self.in_edges(dst, n_dst, n_src)
+        is_integer = {row.dtype, source.dtype} <= {torch.int64, torch.int32}
+        if row.shape != source.shape or row.dim() != 1 or not is_integer:
+            raise ValueError(
+                f"{self.name}: in_edges must return two int64 tensors, rows of dst and sources, "
+                f"(E,) each; got {row.dtype} {(*row.shape,)} and {source.dtype} {(*source.shape,)}"
+            )
         inside = (source >= 0) & (source < (n_src + self.extra_nodes(n_src))[row])
         keys = (row.long() * width + source)[inside]
         return keys if bool((keys[1:] > keys[:-1]).all()) else torch.unique(keys)
-
-    def _checked(self, edges: Any, rows: int) -> tuple[Tensor, Tensor]:
-        """Return the result of `in_edges`; raise `ValueError` if it is malformed."""
-        parts = edges if isinstance(edges, tuple) else (edges,)
-        kinds = [
-            f"{x.dtype} {tuple(x.shape)}" if isinstance(x, torch.Tensor) else type(x).__name__
-            for x in parts
-        ]
-        fits = len(parts) == 2 and all(isinstance(x, torch.Tensor) and x.dim() == 1 for x in parts)
-        fits = fits and not {x.dtype for x in parts} - {torch.int64, torch.int32}
-        if not fits or len(parts[0]) != len(parts[1]):
-            raise ValueError(
-                f"{self.name}: in_edges must return a tuple of two int64 tensors, rows of dst and "
-                f"sources, (E,) each; got {', '.join(kinds)}"
-            )
-        outside = parts[0][(parts[0] < 0) | (parts[0] >= rows)]
-        if len(outside):
-            raise ValueError(
-                f"{self.name}: in_edges returned row {outside[0]} of {rows} rows of dst"
-            )
-        return parts
 
     @final
     def layout_of_rows(
@@ -368,7 +343,7 @@ class Topology:
         >>> Complete().is_causal(), (Complete() & Causal()).is_causal(), Global(99).is_causal()
         (False, True, False)
         """
-        return _is_causal(self, n) if self._known_causal is None else self._known_causal
+        return self._known_causal or _is_causal(self, n)
 
     @final
     def causal(self) -> Topology:
@@ -380,7 +355,7 @@ class Topology:
         >>> str(Window(8).causal())
         'window:8&causal'
         """
-        return self & registry["causal"]()
+        return self & find("causal")()
 
     @final
     def __or__(self, other: Topology) -> Topology:

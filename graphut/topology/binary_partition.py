@@ -27,7 +27,6 @@ class BinaryPartition(Topology, minimum={"spans": 1}):
     """
 
     name = "binary_partition"
-    _known_causal = False
 
     spans: int
 

@@ -1,62 +1,16 @@
 """Cross graphs: the source tokens that each target token attends to."""
 
-from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from graphut.attention.layout import EdgeLayout, layout_from_edges
-from graphut.attention.ragged import positions
-from graphut.topology.algebra import merge
+from graphut.attention.ragged import positions, starts
 from graphut.topology.base import Topology
-from graphut.topology.batch import Interval, Lengths, as_lengths
+from graphut.topology.batch import Lengths, as_lengths
 from graphut.topology.extra_nodes import token_nodes
 from graphut.topology.parse import parse
-
-
-@dataclass(frozen=True)
-class _CrossTopology(Topology, named=False):
-    """Wrapper that adds the edges from the last source token that `cross_topology` describes."""
-
-    inner: Topology
-
-    def __post_init__(self) -> None: ...  # the field is no integer
-
-    @property
-    def stable(self) -> bool:
-        return self.inner.stable
-
-    def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:
-        interval = self.inner.clipped_interval(dst, n_dst, n_src)
-        if interval is None:
-            return None
-        lo, hi = interval
-        no_source = (lo == hi) & (dst >= n_src)
-        return torch.where(no_source, n_src - 1, lo), torch.where(no_source, n_src, hi)
-
-    def _ragged_keys(self, dst: Tensor, n_dst: Tensor, n_src: Tensor, width: int) -> Tensor:
-        keys = self.inner._edge_keys(dst, n_dst, n_src, width)
-        no_source = dst >= n_src
-        no_source[keys // width] = False
-        row = no_source.nonzero()[:, 0]
-        return merge(keys, row * width + n_src[row] - 1)
-
-    def spec(self) -> str:
-        return self.inner.spec()
-
-
-def cross_topology(topology: Topology | str) -> Topology:
-    """Return a cross topology that also works for targets longer than their sources.
-
-    A target token beyond the end of the source that would have no in-edges, for example outside a
-    window, attends to the last source token. All other target tokens have the edges of `topology`.
-    """
-    topology = parse(topology)
-    if topology.has_extra_nodes:
-        raise ValueError(
-            f"{str(topology)!r} has extra nodes, but cross-attention connects only tokens"
-        )
-    return topology if isinstance(topology, _CrossTopology) else _CrossTopology(topology)
 
 
 def cross_layout(
@@ -69,12 +23,20 @@ def cross_layout(
 ) -> EdgeLayout:
     """Return the layout of cross-attention, from nodes of the encoder to nodes of the decoder.
 
-    Tokens have the edges of `cross_topology(cross)`; extra nodes have none.
+    Tokens have the edges of `cross_rows`; extra nodes have none.
     """
-    cross = cross_topology(cross)
     lengths, src_lengths = as_lengths(lengths), as_lengths(src_lengths, "src_lengths")
-    layout = cross.layout(lengths, src_lengths)
-    check_has_sources(cross, layout, positions(lengths))
+    sentence = torch.repeat_interleave(lengths)
+    layout = cross_rows(
+        parse(cross),
+        positions(lengths),
+        lengths[sentence],
+        src_lengths[sentence],
+        starts(src_lengths)[sentence],
+        num_src=int(src_lengths.sum()),
+        dst_lengths=lengths,
+        src_lengths=src_lengths,
+    )
     if not (decoder.has_extra_nodes or encoder.has_extra_nodes):
         return layout
     num_dst = lengths + decoder.extra_nodes(lengths)
@@ -90,11 +52,23 @@ def cross_layout(
     )
 
 
-def check_has_sources(cross: Topology, layout: EdgeLayout, positions: Tensor) -> None:
-    """Raise `ValueError` if a target token has no source; `positions` are the tokens' positions."""
+def cross_rows(
+    cross: Topology, dst: Tensor, n_dst: Tensor, n_src: Tensor, first: Tensor, **batch: Any
+) -> EdgeLayout:
+    """Return the layout of cross-attention into the target tokens at the positions `dst`.
+
+    A token beyond the end of the source has the edges of the token at its last position. The
+    arguments are those of `Topology.layout_of_rows`. Raise `ValueError` for a token without edges.
+    """
+    if cross.has_extra_nodes:
+        raise ValueError(
+            f"{str(cross)!r} has extra nodes, but cross-attention connects only tokens"
+        )
+    layout = cross.layout_of_rows(dst.minimum(n_src - 1), n_dst, n_src, first, **batch)
     if layout.has_empty_rows:
         row = int((layout.in_degrees == 0).nonzero()[0])
         raise ValueError(
-            f"the cross topology {str(cross)!r} gives token {int(positions[row])} of a target "
+            f"the cross topology {str(cross)!r} gives token {int(dst[row])} of a target "
             "no source token to attend to: add one, for example '...|window:0'"
         )
+    return layout

@@ -25,7 +25,6 @@ class Tree(Topology, minimum={"arity": 1}):
 
     name = "tree"
     stable = True
-    _known_causal = False
 
     arity: int
 
@@ -36,35 +35,6 @@ class Tree(Topology, minimum={"arity": 1}):
         row, child = ragged_arange((n_src - first).clamp(0, arity))
         every = torch.arange(len(dst))
         return torch.cat([every, every, row]), torch.cat([parent, dst, first[row] + child])
-
-
-@dataclass(frozen=True)
-class Ancestors(Topology, minimum={"arity": 1}):
-    """Complete tree: each token attends to itself and to all its ancestors.
-
-    The tree is the same as in `Tree`. Ancestors come before their descendants, so the topology is
-    causal. There are about `n * log(n) / log(arity)` edges.
-
-    Examples
-    --------
-    >>> Ancestors(2).mask(5)[4].int()  # the sources of destination 4
-    tensor([1, 1, 0, 0, 1], dtype=torch.int32)
-    """
-
-    name = "ancestors"
-    stable = True
-    _known_causal = True
-
-    arity: int
-
-    def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        row = torch.arange(len(dst))
-        rows, sources = [], []
-        while row.numel():
-            rows.append(row)
-            sources.append(dst)
-            row, dst = row[dst > 0], (dst[dst > 0] - 1) // self.arity
-        return torch.cat(rows), torch.cat(sources)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from graphut.attention.ragged import ragged_arange
 from graphut.topology.base import Topology
 from graphut.topology.batch import Interval
 from graphut.topology.random_graphs import Expander, Random
-from graphut.topology.registry import register_composition
+from graphut.topology.registry import register
 from graphut.topology.window import Window
 
 
@@ -30,7 +30,6 @@ class Global(Topology):
 
     name = "global"
     stable = True
-    _known_causal = False
 
     tokens: tuple[int, ...]
 
@@ -53,26 +52,6 @@ class Global(Topology):
 
 
 @dataclass(frozen=True)
-class Last(Topology):
-    """Attend to all tokens from the last token only; other tokens have no in-edges.
-
-    With `window:0|last`, the last token (such as a question) attends to all tokens, and every other
-    token only to itself: a memory network (arXiv 1503.08895) as a graph.
-
-    Examples
-    --------
-    >>> Last().mask(3)[2].int()  # the sources of destination 2, the last one
-    tensor([1, 1, 1], dtype=torch.int32)
-    """
-
-    name = "last"
-    _known_causal = True
-
-    def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        return torch.zeros_like(dst), torch.where(dst == n_dst - 1, n_src, 0)
-
-
-@dataclass(frozen=True)
 class Virtual(Topology, minimum={"nodes": 1}):
     """Virtual nodes: extra nodes that attend to all tokens, and that all tokens attend to.
 
@@ -87,7 +66,6 @@ class Virtual(Topology, minimum={"nodes": 1}):
     """
 
     name = "virtual"
-    _known_causal = False
 
     nodes: int
 
@@ -122,7 +100,6 @@ class Star(Topology):
     """
 
     name = "star"
-    _known_causal = False
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
         relay = dst == n_dst
@@ -135,31 +112,17 @@ class Star(Topology):
         return torch.ones_like(n)
 
 
-@register_composition
-def longformer(radius: int, global_tokens: int) -> Topology:
-    """Return a window topology whose first tokens are global: Longformer (arXiv 2004.05150).
-
-    Examples
-    --------
-    >>> longformer(16, 2).spec()
-    'window:16|global:0,1'
-    """
-    return Window(radius) | Global(*range(global_tokens))
-
-
-@register_composition
 def bigbird(radius: int, global_tokens: int, links: int, seed: int = 0) -> Topology:
-    """Return a Longformer with random links: BigBird (arXiv 2007.14062).
+    """Return a window, global tokens and random links: BigBird (arXiv 2007.14062).
 
     Examples
     --------
     >>> bigbird(3, 2, 8, seed=7).spec()
     'window:3|global:0,1|random:8@7'
     """
-    return longformer(radius, global_tokens) | Random(links, seed)
+    return Window(radius) | Global(*range(global_tokens)) | Random(links, seed)
 
 
-@register_composition
 def exphormer(degree: int, virtual_nodes: int, seed: int = 0) -> Topology:
     """Return a path, an expander and virtual nodes: Exphormer (arXiv 2303.06147).
 
@@ -169,3 +132,7 @@ def exphormer(degree: int, virtual_nodes: int, seed: int = 0) -> Topology:
     'window:1|expander:4@7|virtual:1'
     """
     return Window(1) | Expander(degree, seed) | Virtual(virtual_nodes)
+
+
+for _make in (bigbird, exphormer):
+    register(_make.__name__, _make)

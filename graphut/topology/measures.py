@@ -1,13 +1,14 @@
 """Statistics of the graph of one sentence: edges, degrees and diameter."""
 
 from dataclasses import dataclass
+from itertools import count
 from numbers import Integral
 
 from graphut._torch import Tensor, torch
 from graphut.topology.base import Topology
 from graphut.topology.parse import parse
 
-LONGEST = 2048
+LONGEST = 512
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Statistics:
 
 
 def statistics(topology: Topology | str, n: int) -> Statistics:
-    """Return statistics of a topology (or spec string) on a sentence of `n` tokens, at most 2048.
+    """Return statistics of a topology (or spec string) on a sentence of `n` tokens, at most 512.
 
     Examples
     --------
@@ -64,20 +65,13 @@ def check_tokens(n: int) -> None:
 
 def _distances(mask: Tensor, n: int) -> tuple[int, Tensor]:
     """Return the diameter, and a bool matrix: whether a path from token `j` leads to token `i`."""
-    # Pairs connected within 1, 2, 4, ... steps, until no pair is added.
-    within = [mask | torch.eye(len(mask), dtype=torch.bool)]
-    while not torch.equal(farther := _compose(within[-1], within[-1]), within[-1]):
-        within.append(farther)
-    connected = within[-1][:n, :n]
-    steps, reached = 0, torch.eye(len(mask), dtype=torch.bool)
-    if torch.equal(reached[:n, :n], connected):
-        return 0, connected
-    for power in reversed(range(len(within))):
-        farther = _compose(reached, within[power])
-        if not torch.equal(farther[:n, :n], connected):
-            steps, reached = steps + 2**power, farther
-    return steps + 1, connected
-
-
-def _compose(one: Tensor, other: Tensor) -> Tensor:
-    return (one.float() @ other.float()) > 0
+    diameter, edges = 0, mask.float()
+    reached = torch.eye(len(mask), dtype=torch.bool)  # over paths of 0 edges, 1 edge, ...
+    for step in count(1):
+        farther = reached | ((reached.float() @ edges) > 0)
+        if torch.equal(farther, reached):
+            break
+        if not torch.equal(farther[:n, :n], reached[:n, :n]):
+            diameter = step
+        reached = farther
+    return diameter, reached[:n, :n]

@@ -5,11 +5,11 @@ from collections import deque
 from collections.abc import Callable
 from difflib import get_close_matches
 from functools import partial
-from inspect import Parameter, Signature, signature
+from inspect import Signature, signature
 from typing import Any, NoReturn
 
 from graphut.topology.base import Topology
-from graphut.topology.registry import operators, registry
+from graphut.topology.registry import find, operators, registry
 
 _TOKEN = re.compile(r"\s*([|&():,@]|[^\s|&():,@]+)")
 
@@ -38,28 +38,6 @@ def parse(spec: str | Topology) -> Topology:
     return _Parser(spec).parse()
 
 
-def spec_signatures() -> list[str]:
-    """Return the syntax of each named spec, with the names of its integers and its seed.
-
-    Examples
-    --------
-    >>> spec_signatures()[:3]
-    ['ancestors:arity', 'axial:width', 'bigbird:radius,global_tokens,links@seed']
-    """
-    signatures = []
-    for name, make in sorted(registry.items()):
-        integers, seeded = _parameters(make)
-        names = ",".join(p.name + ",..." * (p.kind is p.VAR_POSITIONAL) for p in integers)
-        signatures.append(name + ":" * bool(names) + names + "@seed" * seeded)
-    return signatures
-
-
-def _parameters(make: Callable[..., Any]) -> tuple[list[Parameter], bool]:
-    """Return the integer parameters of a class or function, and whether it takes a seed."""
-    parameters = signature(make).parameters
-    return [p for p in parameters.values() if p.name != "seed"], "seed" in parameters
-
-
 class _Parser:
     """Recursive descent parser of one spec; unlike `ast`, its errors say what was expected."""
 
@@ -69,10 +47,7 @@ class _Parser:
         self.tokens.append(("", len(spec.rstrip())))
 
     def parse(self) -> Topology:
-        try:
-            topology = self.combined()
-        except RecursionError:
-            raise ValueError(f"parentheses are nested too deeply: {self.spec[:40]}...") from None
+        topology = self.combined()
         if self.tokens[0][0]:
             self.expected("'|', '&' or the end")
         return topology
@@ -96,37 +71,37 @@ class _Parser:
     def named(self) -> Topology:
         name, position = self.tokens[0]
         if self.take(*registry) is None:
-            advice = " (import the module of your own topology first: --import MODULE)"
-            hint = f"{advice}; known are {'; '.join(spec_signatures())}"
             if name in {"", *"|&():,@"}:
-                self.expected("a topology", hint)
+                self.expected("a topology")
             near = get_close_matches(name, registry, n=1)
-            meant = f", did you mean {near[0]}?{advice}" if near else hint
-            self.fail(f"unknown topology {name!r}{meant}", position)
+            meant = (
+                f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(registry))}"
+            )
+            advice = "import the module of your own topology first (--import MODULE)"
+            self.fail(f"unknown topology {name!r}: {meant}; {advice}", position)
         values = [] if self.take(":") is None else [self.integer()]
         while values and self.take(",") is not None:
             values.append(self.integer())
         seed = {} if self.take("@") is None else {"seed": self.integer()}
-        integers, seeded = _parameters(registry[name])
+        parameters = signature(find(name)).parameters
+        if seed and "seed" not in parameters:
+            self.fail(f"{name} takes no seed", position)
+        integers = [each for each in parameters.values() if each.name != "seed"]
         try:
             Signature(integers).bind(*values)
         except TypeError:
-            names = ", ".join(p.name for p in integers)
+            names = ", ".join(each.name for each in integers)
             takes = f"{len(integers)} integer{'s' * (len(integers) > 1)} ({names})"
             takes = takes if integers else "no integers"
             self.fail(f"{name} takes {takes}, got {len(values)}", position)
-        if seed and not seeded:
-            self.fail(f"{name} takes no seed", position)
-        return self.make(position, registry[name], *values, **seed)
+        return self.make(position, find(name), *values, **seed)
 
     def make(self, position: int, maker: Callable[..., Any], *values: Any, **seed: int) -> Topology:
         """Return `maker(*values, **seed)`; if it raises, raise an error that marks the position."""
         try:
-            topology = maker(*values, **seed)
+            topology: Topology = maker(*values, **seed)
         except (TypeError, ValueError) as error:
             self.fail(str(error), position)
-        if not isinstance(topology, Topology):
-            self.fail(f"{maker} is registered as a topology but returned {topology!r}", position)
         return topology
 
     def integer(self) -> int:
@@ -140,9 +115,9 @@ class _Parser:
         """Consume the next token if it is one of `tokens`; return its position, or else None."""
         return self.tokens.popleft()[1] if self.tokens[0][0] in tokens else None
 
-    def expected(self, what: str, hint: str = "") -> NoReturn:
+    def expected(self, what: str) -> NoReturn:
         token, position = self.tokens[0]
-        self.fail(f"expected {what}, got {repr(token) if token else 'the end'}{hint}", position)
+        self.fail(f"expected {what}, got {repr(token) if token else 'the end'}", position)
 
     def fail(self, message: str, position: int) -> NoReturn:
         raise ValueError(f"{message}\n    {self.spec}\n    {' ' * position}^")

@@ -55,7 +55,6 @@ class Expander(Topology, minimum={"degree": 2}):
     """
 
     name = "expander"
-    _known_causal = False
 
     degree: int
     seed: int = 0

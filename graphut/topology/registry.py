@@ -1,55 +1,29 @@
 """Registry of the names and the operators in spec strings."""
 
 import re
-from collections import UserDict
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, TypeVar
-
-Maker = TypeVar("Maker", bound=Callable[..., Any])
+from typing import Any
 
 _MODULES = {
     "binary_partition": "binary_partition",
-    "edges": "ancestors edges tree",
-    "global_tokens": "bigbird exphormer global last longformer star virtual",
+    "edges": "edges tree",
+    "global_tokens": "bigbird exphormer global star virtual",
     "random_graphs": "expander random",
     "window": "axial causal complete dilated fixed patch strided window",
 }
-
-
-class _Registry(UserDict[str, Any]):
-    """Classes and functions by name; a module of this package is imported at its first use."""
-
-    def __getitem__(self, name: str) -> Callable[..., Any]:
-        if isinstance(module := self.data[name], str):
-            import_module(module)  # registers its names
-        make: Callable[..., Any] = self.data[name]
-        return make
-
-
-# By name in spec strings, such as "window".
-registry = _Registry(
-    {n: f"{__package__}.{file}" for file in _MODULES for n in _MODULES[file].split()}
-)
+# Classes and functions by name, such as "window", or the module that registers them.
+registry: dict[str, Any] = {
+    name: f"{__package__}.{file}" for file, names in _MODULES.items() for name in names.split()
+}
 operators: dict[str, Callable[..., Any]] = {}  # "|" and "&"; `Topology` cannot import them
 
 
-def register_composition(make: Maker) -> Maker:
-    """Register a function that spec strings can call: `longformer:8,1` is `longformer(8, 1)`.
-
-    Use it as a decorator. The function returns a topology, such as a union of others. Its
-    parameters are integers, and the last parameter may be a `seed`.
-
-    Examples
-    --------
-    >>> from graphut.topology import Causal, Window, parse
-    >>> @register_composition
-    ... def recent(radius: int):
-    ...     return Window(radius) & Causal()
-    >>> parse("recent:3").spec()
-    'window:3&causal'
-    """
-    register(make.__name__, make)
+def find(name: str) -> Callable[..., Any]:
+    """Return the class or function of a name; import the module that registers it."""
+    if isinstance(module := registry[name], str):
+        import_module(module)
+    make: Callable[..., Any] = registry[name]
     return make
 
 
@@ -61,11 +35,12 @@ def register(name: Any, make: Callable[..., Any]) -> None:
             f"{label}.name is {name!r}: a topology needs a name of lower-case "
             'letters, digits and underscores, such as name = "window"'
         )
-    other = make if registry.data.get(name) == make.__module__ else registry.get(name)
-    # A topology may be defined again, for example in a notebook.
-    if other and (other.__module__, other.__qualname__) != (make.__module__, make.__qualname__):
-        raise TypeError(
-            f"{label}.name is {name!r}, which is the name of "
-            f"{other.__module__}.{other.__qualname__}: choose another name"
-        )
+    if registry.get(name, make.__module__) != make.__module__:
+        # A topology may be defined again, for example in a notebook.
+        other = find(name)
+        if (other.__module__, other.__qualname__) != (make.__module__, make.__qualname__):
+            raise TypeError(
+                f"{label}.name is {name!r}, which is the name of "
+                f"{other.__module__}.{other.__qualname__}: choose another name"
+            )
     registry[name] = make

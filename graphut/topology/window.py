@@ -25,7 +25,6 @@ class Complete(Topology):
 
     name = "complete"
     stable = True
-    _known_causal = False
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval:
         return torch.zeros_like(dst), n_src
@@ -48,7 +47,6 @@ class Causal(Topology):
 
     name = "causal"
     stable = True
-    _known_causal = True
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval:
         return torch.zeros_like(dst), dst + 1
@@ -74,10 +72,6 @@ class Window(Topology, minimum={"radius": 0}):
     stable = True
 
     radius: int
-
-    @property
-    def _known_causal(self) -> bool:
-        return self.radius == 0
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval:
         return dst - self.radius, dst + self.radius + 1
@@ -125,7 +119,6 @@ class Strided(Topology, minimum={"stride": 1}):
 
     name = "strided"
     stable = True
-    _known_causal = True
 
     stride: int
 
@@ -156,7 +149,6 @@ class Fixed(Topology, minimum={"block": 1, "summary": 1}):
 
     name = "fixed"
     stable = True
-    _known_causal = True
 
     block: int
     summary: int
@@ -195,7 +187,6 @@ class Axial(Topology, minimum={"width": 1}):
 
     name = "axial"
     stable = True
-    _known_causal = False
 
     width: int
 

@@ -175,7 +175,7 @@ def test_from_pretrained_refuses_foreign_weights(
         ({"model": "z" * 10**5}, r"config.json describes 'z*\.\.\., not a UniversalTransformer"),
         ({"colour": 1}, "config.json: the configuration has unknown fields: colour"),
         ({"max_steps": 0}, "config.json: max_steps must be at least 1; got 0"),
-        ({"encoder_topology": "zigzag"}, "config.json: .*'zigzag': unknown topology 'zigzag' .*$"),
+        ({"encoder_topology": "zigzag"}, "config.json: .*'zigzag': unknown topology 'zigzag': .*$"),
         ({"norm": "z" * 10**5}, r"config.json: norm must be one of .*; got '.{0,100}$"),
         ({"rule": "act:threshold=2"}, r"config.json: rule cannot .*\(0, 1\], got 2.0"),
         ({"encoder_topology": "(" * 100_000}, r"config.json: "),

@@ -62,8 +62,6 @@ def sees(topology: Topology, i: int, j: int) -> bool:
             return i // width == j // width or i % width == j % width
         case tp.Tree(arity):
             return i == j or child_of(i, j, arity) or child_of(j, i, arity)
-        case tp.Ancestors(arity):
-            return i == j or (i > 0 and sees(topology, (i - 1) // arity, j))
         case tp.Edges(ends):
             return (j, i) in list(zip(ends[::2], ends[1::2], strict=True))
     raise TypeError(topology)
@@ -84,8 +82,6 @@ def brute_mask(topology: Topology, n_dst: int, n_src: int) -> Tensor:
             return random_mask(links, seed, n_dst, n_src)
         case tp.Expander(degree, seed):
             return expander_mask(degree, seed, max(n_dst, n_src))[:n_dst, :n_src]
-        case tp.Last():
-            return torch.arange(n_dst)[:, None].expand(n_dst, n_src) == n_dst - 1
         case tp.Virtual() | tp.Star() | tp.BinaryPartition():
             return mask_with_extra_nodes(topology, n_dst)
     return torch.tensor([[sees(topology, i, j) for j in range(n_src)] for i in range(n_dst)])
@@ -225,12 +221,10 @@ of_tokens: st.SearchStrategy[Topology] = st.one_of(
     st.builds(tp.Strided, small),
     st.builds(lambda summary, more: tp.Fixed(summary + more, summary), small, st.integers(0, 2)),
     st.lists(st.integers(0, 6), min_size=1, max_size=3).map(lambda at: tp.Global(*at)),
-    st.just(tp.Last()),
     st.builds(tp.Random, small, st.integers(-3, 3)),
     st.builds(tp.Patch, small, st.integers(0, 2)),
     st.builds(tp.Axial, small),
     st.builds(tp.Tree, small),
-    st.builds(tp.Ancestors, small),
     st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=9).map(
         lambda pairs: tp.Edges(*(end for pair in pairs for end in pair))
     ),

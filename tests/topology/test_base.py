@@ -1,6 +1,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 from graphut import topology as tp
 from graphut.attention import CSRLayout, IntervalLayout, as_layout
 from graphut.topology import Causal, Complete, Topology, Window, parse
-from graphut.topology.cross import cross_layout, cross_topology
+from graphut.topology.cross import cross_layout
 from tests.helpers import refuses
 from tests.topology import brute
 from tests.topology.brute import Back, Comb, brute_batch_mask
@@ -59,15 +59,10 @@ def test_graph_with_source_lengths_is_bipartite() -> None:
 
 
 def test_topology_needs_parameters_as_fields() -> None:
-    class Undecorated(Back):
-        name = "test_undecorated"
-        kinds: ClassVar[int] = 3
-
-    assert Undecorated(3).steps == 3
-
     class Forgotten(Back):
         name = "test_forgotten"
-        spread: int
+
+        def __init__(self, spread: int) -> None: ...
 
     message = r"Forgotten must store its parameters as dataclass .* @dataclass\(frozen=True\)"
     refuses(message, Forgotten, 3)
@@ -95,30 +90,16 @@ def test_topology_is_stable_or_causal_where_it_is_at_all_lengths() -> None:
     assert (Window(3) & Causal() | Back(1)).stable
     assert not Comb().stable and not (Causal() & Comb()).stable and not (Comb() | Causal()).stable
     assert Back(70).is_causal() and not Back(-70).is_causal()
-    wide = Window(10**18 - 1)
-    assert wide.mask(3).all() and parse(wide.spec()) == wide
 
 
 # Refused topologies and arguments.
 
 
-class Ragged(Topology):
-    """A topology that has neither intervals nor edges."""
-
-    name = "test_ragged"
-
-    def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> None:
-        return None
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda row, source: source, r"two int64 tensors, .*; got torch.int64 \(9,\)"),
-        (lambda row, source: None, "got NoneType"),
-        (lambda row, source: (row, source.float()), r"int64 \(9,\), torch.float32 \(9,\)"),
-        (lambda row, source: (row, source[:4]), r"got torch.int64 \(9,\), torch.int64 \(4,\)"),
-        (lambda row, source: (row + 1, source), "in_edges returned row 3 of 3 rows of dst"),
+        (lambda row, source: (row, source.float()), r"int64 \(9,\) and torch.float32 \(9,\)"),
+        (lambda row, source: (row, source[:4]), r"int64 \(9,\) and torch.int64 \(4,\)"),
     ],
 )
 def test_topology_refuses_malformed_edges(change: Callable[..., Any], message: str) -> None:
@@ -145,17 +126,15 @@ def test_topologies_refuse_what_does_not_fit() -> None:
     refuses("2 lengths but 1 src_lengths", Complete().layout, [1, 2], [3])
     refuses("'binary_partition:2' has extra nodes", tp.BinaryPartition(2).layout, [3], [4])
     refuses(r"interval\(\) or in_edges\(\)", type, "Nothing", (Topology,), {"name": "n"})
-    refuses(r"test_ragged: interval\(\) returned None", Ragged().mask, 3)
     for wrong in (1.5, "2", True, (0, 1)):
         refuses("window: radius must be an integer", Window, wrong)
     refuses("global: tokens must be an integer, got", tp.Global, 0, 1.5)
     for body in ({}, *({"name": x} for x in (3, "", "Upper", "with-dash", "2d"))):
         refuses("needs a name", type, "Mine", (Causal,), body)
-    refuses(r"radius must be below 10\^18, got 9223372036854775807", Window, 2**63 - 1)
     refuses("needs at least one position, all of them at least 0", tp.Global)
-    refuses("between 1 and 2048 tokens, got 0", tp.statistics, Window(1), 0)
+    refuses("between 1 and 512 tokens, got 0", tp.statistics, Window(1), 0)
     refuses("feat has 3 rows, .* 4 tokens", tp.with_extra_nodes, tp.Star(), MASK, [2, 2])
-    refuses("'star' has extra nodes, but cross-attention", cross_topology, "star")
+    refuses("'star' has extra nodes, but cross-attention", cross_layout, "star", [1], [1], **CROSS)
     refuses("token 0 of a target no sou", cross_layout, "test_back:1", [2], [3], **CROSS)
     refuses("combine two topologies, got", tp.Intersection, Causal(), "causal")
     refuses("2 sources but 1 destinations", tp.from_edges, [0, 1], [0])
@@ -177,7 +156,6 @@ def test_topologies_name_bad_values() -> None:
     refuses("patch: width must be at least 1, got 0", parse, "patch:0,1")
     refuses("patch: radius must not be negative, got -1", parse, "patch:3,-1")
     refuses("tree: arity must be at least 1, got 0", parse, "tree:0")
-    refuses("ancestors: arity must be at least 1, got 0", parse, "ancestors:0")
     refuses("strided: stride must be at least 1, got 0", parse, "strided:0")
     refuses("fixed: block must be at least 1, got 0", parse, "fixed:0,1")
     refuses("fixed: summary must be at least 1, got 0", parse, "fixed:3,0")
