@@ -167,23 +167,17 @@ class GraphReach(GraphProblem):
 
     A random graph becomes several components: a tree loses one or two random edges, and another
     graph all edges between the nodes near a random node and the rest. A node needs information from
-    its whole component to know that the component has no marked node.
+    its whole component to know that the component has no marked node. Its depth is then unknown.
     """
 
     name: ClassVar[str] = "graph-reach"
     presets = REACH
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Mark a random node of each graph.
-
-        The depth is the distance to the marked node or, without a path, to the farthest node of the
-        component. It is -1 (unknown) in a component with a cycle, but without the marked node.
-        """
         marked = union.draw(random)
         distance = union.distances(marked)
         reached = (distance >= 0).astype(np.int64)
-        depth = np.where(distance >= 0, distance, union.eccentricities())
-        return {"nodes": _marks(union, marked), "labels": reached, "depth": depth}
+        return {"nodes": _marks(union, marked), "labels": reached, "depth": distance}
 
     def _draw_edges(self, family: str, size: int, random: np.random.Generator) -> Edges:
         edges = super()._draw_edges(family, size, random)
@@ -216,7 +210,7 @@ class GraphPath(GraphProblem):
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
         one = union.draw(random)
         other = union.first + (one - union.first + random.integers(1, union.sizes)) % union.sizes
-        from_one, _, below = union.heights(one)
+        from_one, below = union.heights(one)
         apart = np.repeat(from_one[other], union.sizes)
         between = from_one + union.distances(other) == apart
         depth = np.where(between, 0, below + 1)
@@ -272,7 +266,9 @@ class GraphDijkstra(GraphBFS):
         drawn = random.random((2, (union.edges.shape[1] - loops) // 2))
         drawn = np.sqrt(drawn.prod(0) + 1e-3).astype(np.float32)  # as attention reads them
         weights = np.concatenate([drawn, drawn, np.ones(loops, np.float32)])
-        depth, parent, _ = union.shortest_paths(marked, weights).heights(marked)
+        _, parent = union.search(marked, weights)
+        tree = np.stack([parent, np.arange(len(parent))])[:, parent >= 0]
+        depth = GraphUnion(union.sizes, tree).distances(marked)
         source, target = union.edges
         parent[marked] = marked
         labels = (source == parent[target]).astype(np.int64)

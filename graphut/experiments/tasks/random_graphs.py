@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isqrt, log
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 Numbers = NDArray[np.int64]
 Edges = NDArray[np.int64]
@@ -149,8 +146,6 @@ TREES: dict[str, Family] = {
     # A path with a leaf at each of its nodes.
     "caterpillar": lambda nodes, random: _tree(np.arange(nodes - 1) // 2 * 2),
     "maze": _maze,
-    # All nodes are neighbours of the first.
-    "star": lambda nodes, random: _tree(np.zeros(nodes - 1, np.int64)),
 }
 """The families of trees, by name."""
 # A node without edges computes the same as a graph of one node.
@@ -210,60 +205,39 @@ class GraphUnion:
         """Draw one random node of each graph, and return their indices."""
         return self.first + random.integers(0, self.sizes)
 
+    def search(
+        self, starts: Numbers, weights: NDArray[Any] | None = None
+    ) -> tuple[NDArray[np.float64], Numbers]:
+        """Return each node's distance from the nearest of `starts`, and its parent on the path.
+
+        The distance is the number of edges, or the sum of their `weights`, and inf if there is no
+        path. The parent of a start, and of a node without a path, is -1.
+        """
+        from scipy.sparse import coo_array
+        from scipy.sparse.csgraph import dijkstra
+
+        size, ends = self.sizes.sum(), (self.edges[0], self.edges[1])
+        lengths = np.ones(len(ends[0])) if weights is None else weights.astype(np.float64)
+        matrix = coo_array((lengths, ends), shape=(size, size)).tocsr()
+        options = {"unweighted": weights is None, "min_only": True, "return_predecessors": True}
+        distance, parent, _ = dijkstra(matrix, indices=starts, **options)
+        return distance, np.maximum(parent, -1).astype(np.int64)
+
     def distances(self, starts: Numbers) -> Numbers:
         """Return the distance of each node from the nearest of `starts`; -1 if there is no path."""
-        from scipy.sparse.csgraph import dijkstra
-
-        distance = dijkstra(self._matrix(), indices=starts, unweighted=True, min_only=True)
+        distance, _ = self.search(starts)
         return np.where(np.isfinite(distance), distance, -1).astype(np.int64)
 
-    def heights(self, roots: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-        """Return, for each node, the distance from the root of its tree, the parent and the height.
-
-        The height is the distance to the farthest descendant. The parent of a root is -1.
-        """
-        from scipy.sparse.csgraph import dijkstra
-
-        far, parent, _ = dijkstra(
-            self._matrix(), indices=roots, unweighted=True, min_only=True, return_predecessors=True
-        )
-        distance, parent = far.astype(np.int64), np.maximum(parent, -1).astype(np.int64)
+    def heights(self, roots: Numbers) -> tuple[Numbers, Numbers]:
+        """Return each node's distances from the root of its tree and its farthest descendant."""
+        far, parent = self.search(roots)
+        distance = far.astype(np.int64)
         height = np.zeros_like(distance)
         farthest_first = np.argsort(-distance, kind="stable")
         levels = np.split(farthest_first, np.bincount(distance)[::-1].cumsum()[:-1])
         for level in levels[:-1]:
             np.maximum.at(height, parent[level], height[level] + 1)
-        return distance, parent, height
-
-    def eccentricities(self) -> Numbers:
-        """Return the distance of each node to the farthest node in its component.
-
-        The result is -1 in a component with a cycle. In a tree, the node farthest from any node is
-        one end of a longest path, and the node farthest from this end is the other end.
-        """
-        from scipy.sparse.csgraph import connected_components
-
-        count, component = connected_components(self._matrix(), directed=False)
-        source, target = self.edges
-        num_edges = np.bincount(component[source[source < target]], minlength=count)
-        ends = np.unique(component, return_index=True)[1]
-        distances = []
-        for _ in range(3):
-            distances.append(self.distances(ends))
-            farthest_last = np.lexsort([distances[-1], component])
-            ends = farthest_last[np.cumsum(np.bincount(component)) - 1]
-        is_tree = num_edges < np.bincount(component)
-        return np.where(is_tree[component], np.maximum(distances[1], distances[2]), -1)
-
-    def shortest_paths(self, starts: Numbers, weights: NDArray[Any]) -> GraphUnion:
-        """Return each graph's tree of shortest paths from its node of `starts`, without loops."""
-        from scipy.sparse.csgraph import dijkstra
-
-        matrix = self._matrix(weights.astype(np.float64))
-        _, parent, _ = dijkstra(matrix, indices=starts, min_only=True, return_predecessors=True)
-        [child] = np.nonzero(parent >= 0)
-        edges = np.stack([parent[child], child]).astype(np.int64)
-        return GraphUnion(self.sizes, np.concatenate([edges, edges[::-1]], 1))
+        return distance, height
 
     def split(self, rows: NDArray[Any]) -> list[NDArray[Any]]:
         """Split rows, one for each node or for each edge, into the rows of each graph.
@@ -273,10 +247,3 @@ class GraphUnion:
         graph = self.graph if len(rows) == self.sizes.sum() else self.graph[self.edges[1]]
         ends = np.bincount(graph, minlength=len(self.sizes)).cumsum()
         return np.split(rows[np.argsort(graph, kind="stable")], ends[:-1])
-
-    def _matrix(self, weights: NDArray[np.float64] | None = None) -> csr_array:
-        from scipy.sparse import coo_array
-
-        size, (source, target) = self.sizes.sum(), self.edges
-        weights = np.ones(len(source)) if weights is None else weights
-        return coo_array((weights, (source, target)), shape=(size, size)).tocsr()
