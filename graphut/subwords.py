@@ -104,7 +104,7 @@ class Subwords(Vocabulary):
     def from_json(cls, state: Mapping[str, Any]) -> Subwords:
         """Return subwords from the result of `to_json`."""
         merges = [(a, b) for a, _, b in (line.partition(" ") for line in state["merges"])]
-        return cls(merges, state.get("tokenized", False))  # missing in older files
+        return cls(merges, state["tokenized"])
 
     def _text(self, tokens: Sequence[int]) -> str:
         return tokenizers_package().decoders.ByteLevel().decode(self.decode(tokens))

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
 from importlib import import_module
-from pathlib import Path
 from typing import Any, ClassVar
 
-from graphut._files import read_json, reraise_for_file, write_json
 from graphut._tokens import BOS, EOS
 
 RESERVED = ("<bos>", "<eos>")
@@ -128,27 +126,6 @@ class Vocabulary:
         """Return a text for each token id, to be shown in pictures and tables."""
         return self.decode(tokens)
 
-    def save(self, path: str | Path) -> None:
-        """Write the vocabulary as JSON, atomically."""
-        write_json(path, self.to_json())
-
-    @staticmethod
-    def load(path: str | Path) -> Vocabulary:
-        """Read a file written by `save`, or a JSON list of symbols; raise `ValueError` for others.
-
-        The class of the vocabulary is in the file; a user's own class must have been imported.
-        """
-        state = read_json(path)
-        with reraise_for_file(path, "is not a vocabulary"):
-            if isinstance(state, list):
-                return Vocabulary.from_json({"symbols": state})
-            name = state.get("kind", "Subwords")  # version 0.2 wrote no kind of subwords
-            if name == "Subwords":
-                import_module("graphut.subwords")  # adds its class
-            if name not in Vocabulary.kinds:
-                raise ValueError(f"import the module of its class {name!r} first")
-            return Vocabulary.kinds[name].from_json(state)
-
     def to_json(self) -> dict[str, Any]:
         """Return the class and the content of the vocabulary, as JSON can represent them."""
         return {"kind": type(self).__name__, "symbols": [*self.symbols]}
@@ -160,6 +137,19 @@ class Vocabulary:
 
 
 Vocabulary.kinds["Vocabulary"] = Vocabulary
+
+
+def vocabulary_from_json(state: Mapping[str, Any]) -> Vocabulary:
+    """Return a vocabulary of any class from the result of `to_json`.
+
+    Raise `ValueError` for an unknown class; the module of a user's own class must be imported.
+    """
+    name = state["kind"]
+    if name == "Subwords":
+        import_module("graphut.subwords")  # adds its class
+    if name not in Vocabulary.kinds:
+        raise ValueError(f"import the module of the vocabulary's class {name!r} first")
+    return Vocabulary.kinds[name].from_json(state)
 
 
 class Words(Vocabulary):

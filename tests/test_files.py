@@ -1,4 +1,3 @@
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -7,10 +6,8 @@ import pytest
 
 from graphut._files import (
     cache_folder,
-    read_checked_json,
     read_file,
     read_json,
-    with_checksum,
     write_atomically,
     write_json,
 )
@@ -28,7 +25,7 @@ def test_write_atomically_keeps_the_file_when_no_space_is_left(
             full.write(b"x")
 
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(OSError, match=r"cannot write .*/file: No space left on device: free some"):
+    with pytest.raises(OSError, match=r"cannot write .*/file: No space left on device"):
         write_atomically(path, b"second")
     assert path.read_bytes() == b"first"
     assert list(tmp_path.iterdir()) == [path]
@@ -37,16 +34,13 @@ def test_write_atomically_keeps_the_file_when_no_space_is_left(
 @pytest.mark.parametrize(
     ("name", "kind", "message"),
     [
-        ("new/file", FileNotFoundError, "No such file or directory: make its folder, or name"),
-        ("old/file", NotADirectoryError, "Not a directory: name a folder in which you may write"),
-        ("folder", IsADirectoryError, "Is a directory: name a file"),
-        (255 * "a", OSError, "File name too long: use a shorter name"),
+        ("new/file", FileNotFoundError, "No such file or directory"),
+        ("folder", IsADirectoryError, "Is a directory"),
     ],
 )
-def test_write_atomically_says_what_to_do(
+def test_write_atomically_names_the_file(
     tmp_path: Path, name: str, kind: type[OSError], message: str
 ) -> None:
-    (tmp_path / "old").touch()
     (tmp_path / "folder").mkdir()
     with pytest.raises(kind, match=rf"cannot write {tmp_path / name}: {message}"):
         write_atomically(tmp_path / name, b"x")
@@ -60,31 +54,13 @@ def test_write_json_and_read_json_round_trip(tmp_path: Path) -> None:
     assert not (tmp_path / "b.json").exists()
 
 
-FIELDS = {"steps": 8, "rate": 0.25, "names": ["ä", None], "inner": {"b": True, "a": ()}}
-
-
-def test_checked_json_detects_every_changed_character(tmp_path: Path) -> None:
-    path = tmp_path / "a.json"
-    write_json(path, with_checksum(FIELDS))
-    expected = json.loads(json.dumps(FIELDS))
-    assert read_checked_json(path) == expected
-    text = path.read_text()
-    for index in range(len(text)):
-        path.write_text(text[:index] + ("7" if text[index] != "7" else "8") + text[index + 1 :])
-        refuses(r"a\.json ", read_checked_json, path)
-
-
-def test_read_checked_json_refuses_other_files(tmp_path: Path) -> None:
-    for content, fault in (({"a": 1}, "has no checksum"), ([1], "does not hold a JSON object")):
-        write_json(tmp_path / "a.json", content)
-        refuses(rf"a\.json {fault}", read_checked_json, tmp_path / "a.json")
-
-
 @pytest.mark.parametrize("content", [b'{"half": ', b"\xff\xfe", b"", b"[" * 100_000])
 def test_read_json_names_a_file_that_is_no_json(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "broken.json"
     path.write_bytes(content)
     refuses(r"broken\.json is not a JSON file", read_json, path)
+    write_json(path, [1])
+    refuses(r"broken\.json does not hold a JSON object", read_json, path)
 
 
 def test_read_file_does_not_wait_for_a_pipe(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 import sys
 import unicodedata
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -8,7 +7,7 @@ from hypothesis import strategies as st
 
 from graphut._tokens import EOS
 from graphut.subwords import Subwords
-from graphut.vocabulary import Vocabulary
+from graphut.vocabulary import vocabulary_from_json
 from tests.helpers import refuses
 
 TEXTS = [
@@ -55,34 +54,22 @@ def test_subwords_readable_pieces(learned: Subwords) -> None:
     assert learned.readable([0, *learned.read("aß"), 1]) == ["<bos>", "▁a", "Ã", "Ł", "<eos>"]
 
 
-def test_subwords_save_and_load(learned: Subwords, tmp_path: Path) -> None:
-    learned.save(tmp_path / "subwords.json")
-    loaded = Vocabulary.load(tmp_path / "subwords.json")
+def test_subwords_are_restored_from_json(learned: Subwords) -> None:
+    loaded = vocabulary_from_json(learned.to_json())
     assert loaded == learned == Subwords.learn(iter(TEXTS), 300) != Subwords.learn(TEXTS, 299)
     assert loaded.read(TEXTS[1]) == learned.read(TEXTS[1])
     two_ways_to_a_piece = Subwords([("a", "b"), ("b", "c"), ("ab", "c"), ("a", "bc")])
     assert two_ways_to_a_piece.symbols[-3:] == ("ab", "bc", "abc")
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ('{"merges": [["a", "b"]]}', ""),
-        ('{"merges": ["ab"]}', "'ab ' joins the unknown symbol 'ab'"),
-        ('{"merges": ["a b", "ab cd"]}', "'ab cd' joins the unknown symbol 'cd'"),
-    ],
-)
-def test_subwords_load_refuses_other_files(tmp_path: Path, content: str, message: str) -> None:
-    path = tmp_path / "vocabulary.json"
-    path.write_text(content)
-    refuses(rf"vocabulary\.json is not a vocabulary: {message}", Subwords.load, path)
+def test_subwords_refuse_a_merge_of_unknown_symbols() -> None:
+    refuses("'ab cd' joins the unknown symbol 'cd'", Subwords, [("a", "b"), ("ab", "cd")])
 
 
 def test_subwords_need_tokenizers_only_for_texts(
-    learned: Subwords, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    learned: Subwords, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    learned.save(tmp_path / "subwords.json")
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    loaded = Subwords.load(tmp_path / "subwords.json")
+    loaded = Subwords.from_json(learned.to_json())
     with pytest.raises(ImportError, match=r"tokenizers .*: pip install tokenizers"):
         loaded.read("a bike")

@@ -1,6 +1,3 @@
-import json
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +8,7 @@ from graphut.vocabulary import (
     Characters,
     Vocabulary,
     Words,
+    vocabulary_from_json,
 )
 from tests.helpers import refuses
 
@@ -55,30 +53,18 @@ def test_vocabulary_quotes_unknown_tokens_and_wrong_symbols() -> None:
 @pytest.mark.parametrize(
     "vocabulary", [Vocabulary("üb"), Characters.of("to\n"), Words.learn([["to"]])]
 )
-def test_vocabulary_save_and_load(vocabulary: Vocabulary, tmp_path: Path) -> None:
-    vocabulary.save(tmp_path / "vocabulary.json")
-    assert Vocabulary.load(tmp_path / "vocabulary.json") == vocabulary
+def test_vocabulary_is_restored_from_json(vocabulary: Vocabulary) -> None:
+    assert vocabulary_from_json(vocabulary.to_json()) == vocabulary
 
 
-def test_vocabulary_load_reads_a_list_and_a_class_of_the_user(tmp_path: Path) -> None:
-    path = tmp_path / "vocabulary.json"
-    path.write_text('["a", "b"]')
-    assert Vocabulary.load(path) == Vocabulary("ab")
-
+def test_vocabulary_of_the_user_is_restored_from_json() -> None:
     class Mine(Vocabulary):
         pass
 
-    Mine("ab").save(path)
-    assert type(Vocabulary.load(path)) is Mine
+    state = Mine("ab").to_json()
+    assert type(vocabulary_from_json(state)) is Mine
     del Vocabulary.kinds["Mine"]
-    refuses("import the module of its class 'Mine' first", Vocabulary.load, path)
-
-
-@pytest.mark.parametrize("content", [{"a": 2}, ["a", 3], "abc", {"kind": "Words", "symbols": "a"}])
-def test_vocabulary_load_names_a_foreign_file(tmp_path: Path, content: object) -> None:
-    path = tmp_path / "vocabulary.json"
-    path.write_text(json.dumps(content))
-    refuses(r"vocabulary\.json is not a vocabulary", Vocabulary.load, path)
+    refuses("import the module of the vocabulary's class 'Mine'", vocabulary_from_json, state)
 
 
 CHARACTER = st.characters(exclude_categories=("Cs",)) | st.sampled_from(" \n\t\r\x0b\u2028␣⏎⇥")

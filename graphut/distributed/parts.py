@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from graphut._dgl import dgl
-from graphut._files import read_checked_json, reraise_for_file, write_checked_json
+from graphut._files import read_json, reraise_for_file, write_json
 from graphut.attention import EdgeLayout, layout_from_edges
 from graphut.distributed.halo import Halo
 from graphut.topology import Topology
@@ -179,8 +179,8 @@ def write_parts(
         tensors = {name: getattr(part, name).numpy() for name in _TENSORS}
         for name, rows in {**tensors, **part.arrays}.items():
             np.save(place / f"{name}.npy", rows, allow_pickle=False)
-        write_checked_json(place / PART, {"part": number, "cut": digest.hexdigest()})
-    write_checked_json(folder / GRAPH, graph)
+        write_json(place / PART, {"part": number, "cut": digest.hexdigest()})
+    write_json(folder / GRAPH, graph)
     return folder
 
 
@@ -191,7 +191,7 @@ def is_divided(folder: str | Path) -> bool:
 
 def read_facts(folder: str | Path) -> dict[str, Any]:
     """Return `parts.json`: "num_nodes", "graph" (a checksum) and the `facts` of `write_parts`."""
-    return read_checked_json(Path(folder, GRAPH))
+    return read_json(Path(folder, GRAPH))
 
 
 def load_part(folder: str | Path) -> Part:
@@ -207,7 +207,7 @@ def load_part(folder: str | Path) -> Part:
             f"process {rank} has no part in {folder}: {place.name} is missing; use as many "
             "processes as there are parts, or cut the graph again"
         )
-    state = read_checked_json(place / PART)
+    state = read_json(place / PART)
     arrays = {}
     for file in place.glob("*.npy"):
         with reraise_for_file(file, "is not a .npy file of numbers or text"):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from graphut._files import is_path, read_checked_json, reraise_for_file
+from graphut._files import is_path, read_json, reraise_for_file
 from graphut._version import __version__
 from graphut.experiments.messages import (
     NOT_MEASURED,
@@ -156,7 +156,7 @@ class RunRecord:
         again = ["graphut", "eval", str(folder), *import_words(self.run.imports)]
         digest, unmeasured = run_files.model_digest(folder), dict.fromkeys(self.meanings)
         for path in sorted(folder.glob("evaluation-*.json"), key=lambda path: path.stem):
-            evaluation = {**unmeasured, **read_checked_json(path)}
+            evaluation = {**unmeasured, **read_json(path)}
             words = option_words(evaluation["options"])
             if evaluation.pop("model", None) != digest:
                 command = shlex.join([*again, *words])

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from graphut._files import reraise_for_file
-from graphut.models.checked_config import quote
 from graphut.models.config import ModelConfig
 from graphut.models.model_files import (
     CONFIG,
+    SavedConfig,
     load_weights,
     read_config,
     read_vocabularies,
-    read_weights,
     save_model,
 )
 from graphut.models.sentence_nodes import draw_positions
-from graphut.nn import AdaptiveRecurrence, FixedDepth, HaltingRule, parse_rule
+from graphut.nn import AdaptiveRecurrence, HaltingRule
 from graphut.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -31,15 +30,6 @@ if TYPE_CHECKING:
 
 
 KINDS: dict[str, type[AdaptiveModel]] = {}
-# The settings of a recurrence that `save_pretrained` does not read from the recurrence itself.
-_SETTINGS = ("halted", "position_signal", "step_signal", "inject_input", "noise", "quantize")
-
-
-class _SkipNormalInit(TorchFunctionMode):
-    """Context manager that skips `nn.init.normal_`, which imports a compiler for meta tensors."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return None if func is nn.init.normal_ else func(*args, **(kwargs or {}))
 
 
 def _shared(name: str, doc: str) -> Any:
@@ -124,69 +114,37 @@ class AdaptiveModel(nn.Module):
                     module.train(training)
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write the model into a folder, as `config.json` and `model.safetensors`.
+        """Write the model into a folder, for `load` and the command line.
 
-        Each of its `vocabularies` becomes `NAME_vocabulary.json`, so that `load` and `graphut
-        generate` take texts. The files have checksums and are replaced atomically. The current
-        rules and `max_steps` are saved; with `step_signal="learned"`, though, `max_steps` is saved
-        as configured. Raise `ValueError` if `load` could not restore the model: a weight is not
-        finite, weights have several dtypes, layers were replaced or shared, settings of a
-        recurrence were changed, or recurrences have different rules.
+        The files are `config.json`, `vocabularies.json` and `model.safetensors`. Settings that were
+        changed after the model was built are saved only if they are attributes of the model:
+        `max_steps`, `rule` and `evaluation_rule`. Raise `ValueError` if a weight is not finite.
         """
-        config = self._config_now()
-        with _SkipNormalInit(), torch.device("meta"):  # neither memory nor random numbers
-            outline = type(self)(config)
-        self._check_settings(outline)
-        save_model(folder, type(self).__name__, config.to_dict(), self, outline, self.vocabularies)
+        saved = SavedConfig(type(self).__name__, self._config_now().to_dict())
+        save_model(folder, saved, self, self.vocabularies)
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> Self:
         """Load a model of this class in evaluation mode; errors are as in `load`."""
         saved = read_config(folder, cls.__name__)
         with reraise_for_file(Path(folder, CONFIG), ""):
-            config = cls.config_class.from_dict(saved.values)
-        # Before the model is built: a damaged configuration may ask for any amount of memory.
-        weights = read_weights(folder, saved)
-        model = cls(config)
-        load_weights(folder, weights, model)
-        model.vocabularies = read_vocabularies(folder, saved)
+            model = cls(cls.config_class.from_dict(saved.values))
+        load_weights(folder, model)
+        model.vocabularies = read_vocabularies(folder)
         return model.eval()
 
-    def _check_settings(self, outline: nn.Module) -> None:
-        """Raise `ValueError` if a setting of a recurrence differs from that in `outline`."""
-        for name, configured_layer in outline.named_children():
-            for setting in _SETTINGS if isinstance(configured_layer, AdaptiveRecurrence) else ():
-                layers = getattr(self, name, None), configured_layer
-                current, configured = (quote(getattr(x, setting, None)) for x in layers)
-                if current != configured:
-                    raise ValueError(
-                        f"the model cannot be saved: {name}.{setting} is {current}, but the "
-                        f"configuration makes it {configured}: give a new model's config this value"
-                    )
-
     def _config_now(self) -> ModelConfig:
-        for name in ("max_steps", "rule", "evaluation_rule"):
-            values = [getattr(recurrence, name) for recurrence in self._recurrences]
-            if any(value != values[0] for value in values):
-                raise ValueError(
-                    f"the recurrences have different values of {name}, {values[0]} and "
-                    f"{values[-1]}, but a configuration has only one: set {name} of the model"
-                )
-        learned = self.config.step_signal == "learned"
-        current = {"max_steps": self.config.max_steps if learned else self.max_steps}
-        return self.config_class.from_dict(self.config.to_dict() | current | self._rules_now())
-
-    def _rules_now(self) -> dict[str, str]:
-        """Return a dictionary from fields to specs of halting rules that differ from the config."""
-        specs = {}
-        if self.config.adaptive and parse_rule(self.config.rule) != self.rule:
-            specs["rule"] = self.rule.spec()
-        # A model with adaptive=False was built with `FixedDepth`, whatever its rule is now.
-        default = (self.rule if self.config.adaptive else FixedDepth()).for_evaluation()
-        text = self.config.evaluation_rule
-        if self.evaluation_rule != (parse_rule(text) if text else default):
-            specs["evaluation_rule"] = self.evaluation_rule.spec()
-        return specs
+        """Return the configuration with the current rules and number of steps."""
+        recurrence = self._recurrences[0]
+        final = recurrence._evaluation_rule  # None if it is derived from `rule`
+        now: dict[str, Any] = {}
+        if self.config.adaptive:
+            now["rule"] = recurrence.rule.spec()
+        elif recurrence._rule:  # set after the model was built with `FixedDepth`
+            final = recurrence.evaluation_rule
+        if self.config.step_signal != "learned":  # else the number of its vectors stays
+            now["max_steps"] = recurrence.max_steps
+        return replace(self.config, evaluation_rule=final.spec() if final else "", **now)
 
     @property
     def _recurrences(self) -> list[AdaptiveRecurrence]:

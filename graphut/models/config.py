@@ -6,33 +6,13 @@ from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
-from graphut.models.checked_config import CheckedConfig, option, quote
+from graphut.models.checked_config import CheckedConfig, option
 from graphut.nn import parse_rule
 from graphut.nn.rules.base import states_read
 from graphut.topology import Topology, parse
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-_RENAMED = {"frame_source": "add_bos_eos"}
-# Fields of version 0.2, and the values that this version still supports.
-_REMOVED = {"geometric_attention": False, "copy_gate": False}
-
-
-def upgrade_fields(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Rename and drop fields of a configuration that an older version of graphut saved.
-
-    Raise `ValueError` if a dropped field has a value that this version does not support.
-    """
-    for name in _REMOVED.keys() & values.keys():
-        if values[name] != _REMOVED[name]:
-            raise ValueError(
-                f"{name} is {quote(values[name])}, which graphut does not support since version "
-                "0.3: load the model with version 0.2"
-            )
-    return {
-        _RENAMED.get(name, name): value for name, value in values.items() if name not in _REMOVED
-    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,8 +85,6 @@ class ModelConfig(CheckedConfig):
     decodes = False  # whether the model has a causal decoder
 
     def _check_values(self) -> None:
-        # Every step has a signal: a damaged file must not ask for more memory than there is.
-        self._check("max_steps", self.max_steps <= 1_000_000, "at most 1,000,000")
         adaptive = "True if adaptive is: layers with separate weights all run"
         self._check("share_weights", self.share_weights or not self.adaptive, adaptive)
         for name in ("dropout", "attention_dropout", "activation_dropout"):
@@ -181,10 +159,9 @@ class ModelConfig(CheckedConfig):
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Return a configuration from a dictionary that `to_dict` returned.
 
-        The dictionary may be from an older version of graphut: missing fields get their defaults.
+        Missing fields get their defaults.
         Raise `ValueError` if a field is unknown, or a field without a default is missing.
         """
-        values = upgrade_fields(values)
         defaults = {field.name: field.default for field in fields(cls)}
         required = {name for name, default in defaults.items() if default is MISSING}
         faults = {"unknown": values.keys() - defaults.keys(), "missing": required - values.keys()}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from graphut._files import read_checked_json, write_checked_json
+from graphut._files import read_json, write_json
 from graphut.experiments.cli import main
 from graphut.experiments.records import describe_machine
 from graphut.experiments.report import RunRecord
@@ -38,7 +38,7 @@ def test_run_record_of_a_folder(runs: dict[str, Path]) -> None:
     assert record.machines == [describe_machine(run.model().device)]
     best = max((line["validation"] for line in lines), key=lambda v: v["token_accuracy"])
     assert lines[progress.best_epoch - 1]["validation"] == best == progress.best.metrics
-    found = read_checked_json(runs["fixed"] / "evaluation-test.json")
+    found = read_json(runs["fixed"] / "evaluation-test.json")
     assert {**record.evaluations["test"], "set": "test", "model": found["model"]} == found
     assert found["flops_share"] == 1
 
@@ -76,10 +76,10 @@ def test_run_record_of_a_stopped_run_and_of_one_that_lost_its_first_lines(copied
 def test_run_record_commands_that_evaluate(
     options: dict[str, dict[str, Any]], commands: list[str], copied: Path
 ) -> None:
-    found = read_checked_json(copied / "evaluation-test.json")
+    found = read_json(copied / "evaluation-test.json")
     for name, own in options.items():
         edited = {**found, "set": name.partition(",")[0], "options": own}
-        write_checked_json(copied / f"evaluation-{name}.json", edited)
+        write_json(copied / f"evaluation-{name}.json", edited)
     assert record_of(copied).commands[1:] == commands
 
 

@@ -1,19 +1,15 @@
-import os
 import pickle
 from collections.abc import Callable
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
 from graphut import Characters, Vocabulary
-from graphut._files import read_checked_json, with_checksum, write_json
+from graphut._files import read_json, write_json
 from graphut.models import UniversalTransformer
-from graphut.models.model_files import read_checked_tensors, write_tensors
-from graphut.nn import InputNoise, Quantized, Threshold
+from graphut.models.model_files import read_tensors, write_tensors
 from tests.helpers import refuses
 from tests.models.cases import SOURCES, build_model, logits_of, small
 
@@ -40,9 +36,9 @@ def load(folder: Path) -> UniversalTransformer:
 
 
 def change_config(folder: Path, **changes: Any) -> None:
-    """Change fields of a configuration, and its checksum with them, as another program might."""
-    fields = read_checked_json(folder / "config.json")
-    write_json(folder / "config.json", with_checksum({**fields, **changes}))
+    """Change fields of a configuration, as another program might."""
+    fields = read_json(folder / "config.json")
+    write_json(folder / "config.json", {**fields, **changes})
 
 
 def test_from_pretrained_restores_the_vocabularies(tmp_path: Path) -> None:
@@ -50,10 +46,6 @@ def test_from_pretrained_restores_the_vocabularies(tmp_path: Path) -> None:
     model.vocabularies = {"source": Vocabulary("abc"), "target": Characters.of("a b\n")}
     model.save_pretrained(tmp_path)
     assert load(tmp_path).vocabularies == model.vocabularies
-    (path := tmp_path / "target_vocabulary.json").write_text('["a", "b"]')
-    refuses(r"target_vocabulary\.json is missing, was edited or belongs to another", load, tmp_path)
-    path.unlink()
-    refuses(r"target_vocabulary\.json is missing, was edited or belongs to another", load, tmp_path)
     build_model().save_pretrained(tmp_path)  # beside the vocabulary of the former model
     assert load(tmp_path).vocabularies == {}
 
@@ -79,26 +71,6 @@ def test_from_pretrained_takes_the_dtype_of_the_weights(tmp_path: Path) -> None:
         assert a.dtype == torch.bfloat16 and torch.equal(a, b)
 
 
-@pytest.mark.parametrize(
-    ("setting", "value", "made"),
-    [
-        ("halted", "stale", "'copied'"),
-        ("inject_input", True, "False"),
-        ("position_signal", None, r"SinusoidalSignal\(8, count_from=1\)"),
-        ("step_signal", torch.nn.Identity(), r"SinusoidalSignal\(8, count_from=1\)"),
-        ("noise", InputNoise(0.2), "None"),
-        ("quantize", Quantized(2), "None"),
-    ],
-)
-def test_save_pretrained_refuses_settings_that_the_configuration_does_not_have(
-    setting: str, value: Any, made: str, tmp_path: Path
-) -> None:
-    model = build_model()
-    setattr(model.decoder, setting, value)
-    message = rf"cannot be saved: decoder\.{setting} is .*, but the configuration makes it {made}"
-    refuses(message, model.save_pretrained, tmp_path)
-
-
 def test_from_pretrained_never_unpickles(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> Any:
         raise AssertionError("pickle was used")
@@ -109,32 +81,6 @@ def test_from_pretrained_never_unpickles(folder: Path, monkeypatch: pytest.Monke
     load(folder)
     (folder / "model.safetensors").write_bytes(pickle.dumps({"a": 1}))
     refuses("damaged or not a safetensors file", load, folder)
-
-
-@pytest.mark.parametrize(
-    ("call", "which"), [("fsync", 0), ("fsync", 1), ("replace", 0), ("replace", 1)]
-)
-def test_save_pretrained_in_a_crash_keeps_the_old_model_or_is_detected(
-    call: str, which: int, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = logits_of(load(folder))
-    function, calls = getattr(os, call), count()
-
-    def fail(*arguments: Any, **options: Any) -> Any:
-        if next(calls) >= which:
-            raise OSError("the disk is full")
-        return function(*arguments, **options)
-
-    monkeypatch.setattr(os, call, fail)
-    with pytest.raises(OSError, match="the disk is full"):
-        build_model(seed=1, halted="stale").save_pretrained(folder)
-    monkeypatch.undo()
-    assert len(list(folder.iterdir())) == 2
-    if (call, which) != ("replace", 1):
-        assert torch.equal(logits_of(load(folder)), before)
-        return
-    # The new weights fit the shapes of the old configuration, but would mean another model.
-    refuses(r"model.safetensors does not belong to its config.json", load, folder)
 
 
 def test_from_pretrained_refuses_a_folder_without_a_model(folder: Path, tmp_path: Path) -> None:
@@ -150,19 +96,16 @@ def test_from_pretrained_refuses_a_folder_without_a_model(folder: Path, tmp_path
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda w: w.pop(BIAS), "cannot be loaded: weights are missing: output.bias"),
+        (lambda w: w.pop(BIAS), "model.safetensors: weights are missing: output.bias"),
         (lambda w: w.update(extra=torch.zeros(2)), "weights are unknown: extra"),
         (lambda w: w.update({BIAS: w[BIAS][1:]}), r"output.bias is \(6,\); .* \(7,\)"),
-        (lambda w: w.update({BIAS: w[BIAS].half()}), "weights in torch.float16, torch.float64; "),
-        (lambda w: w.update({k: v.long() for k, v in w.items()}), "weights in torch.int64; "),
-        (lambda w: w[BIAS][2:3].fill_(-torch.inf), "output.bias holds NaN or infinity"),
     ],
 )
 def test_from_pretrained_refuses_foreign_weights(
     change: Callable[[Any], Any], message: str, folder: Path
 ) -> None:
     path = folder / "model.safetensors"
-    weights, metadata = read_checked_tensors(path)
+    weights, metadata = read_tensors(path)
     change(weights)
     write_tensors(path, weights, **metadata)
     refuses(message, load, folder)
@@ -178,10 +121,6 @@ def test_from_pretrained_refuses_foreign_weights(
         ({"encoder_topology": "zigzag"}, "config.json: .*'zigzag': unknown topology 'zigzag': .*$"),
         ({"norm": "z" * 10**5}, r"config.json: norm must be one of .*; got '.{0,100}$"),
         ({"rule": "act:threshold=2"}, r"config.json: rule cannot .*\(0, 1\], got 2.0"),
-        ({"encoder_topology": "(" * 100_000}, r"config.json: "),
-        # Before any memory is asked for:
-        ({"d_hidden": 10**9}, "model.safetensors does not belong to its config.json"),
-        ({"source_vocab": 10**30}, "model.safetensors does not belong to its config.json"),
     ],
 )
 def test_from_pretrained_refuses_foreign_configurations(
@@ -191,41 +130,7 @@ def test_from_pretrained_refuses_foreign_configurations(
     refuses(message, load, folder)
 
 
-def test_from_pretrained_refuses_wrong_and_missing_checksums(folder: Path) -> None:
-    path = folder / "config.json"
-    text = path.read_text()
-    path.write_text(text.replace('"max_steps": 5', '"max_steps": 6'))  # one changed digit
-    refuses("does not match its checksum", load, folder)
-    path.write_text(text)
-    path = folder / "model.safetensors"
-    write_tensors(path, load_file(path))
-    refuses("or another program has edited one of them", load, folder)
-    save_file(load_file(path), path)
-    refuses("does not match its checksum", load, folder)
-
-
-@pytest.mark.parametrize(
-    ("spoil", "message"),
-    [
-        (
-            lambda model: setattr(model, "source_embedding", model.target_embedding),
-            "weights are missing: source_embedding.weight",
-        ),
-        (
-            lambda model: model.output.bias.data.fill_(torch.nan),
-            "output.bias holds NaN or infinity",
-        ),
-        (lambda model: model.decoder.double(), "are weights in torch.float32, torch.float64"),
-        (
-            lambda model: setattr(model.encoder, "max_steps", 1),
-            r"values of max_steps, 1 and 5, but",
-        ),
-        (lambda model: setattr(model.decoder, "rule", Threshold(0.2)), "rule, .*: set rule of the"),
-    ],
-)
-def test_save_pretrained_refuses_what_could_not_be_loaded(
-    spoil: Callable[[Any], Any], message: str, tmp_path: Path
-) -> None:
-    spoil(model := UniversalTransformer(small()))
-    refuses(message, model.save_pretrained, tmp_path / "model")
+def test_save_pretrained_refuses_weights_that_are_not_finite(tmp_path: Path) -> None:
+    (model := UniversalTransformer(small())).output.bias.data.fill_(torch.nan)
+    refuses("output.bias holds NaN or infinity", model.save_pretrained, tmp_path / "model")
     assert not (tmp_path / "model").exists()

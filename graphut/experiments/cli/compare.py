@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, NamedTuple
 
-from graphut._files import read_checked_json
+from graphut._files import read_json
 from graphut.experiments.cli import task_options
 from graphut.experiments.cli.options import argument, build, command_parser, word
 from graphut.experiments.messages import flag, is_share, percent, three_digits, with_prefix
@@ -104,7 +104,7 @@ def _read(folder: Path) -> Result:
     """Read the result of a run; raise `ValueError` if it has not been evaluated."""
     if not (path := folder / "evaluation-test.json").exists():
         raise ValueError(f"the run in {folder} has not ended: give the same command again")
-    row = read_checked_json(path)
+    row = read_json(path)
     meanings = Run.open(folder).learner_kind.metric_meanings
     metric = next(name for name in ("bits", *meanings) if row.get(name) is not None)
     seconds = read_metrics(folder / METRICS)[-1]["seconds"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from graphut._files import write_checked_json
+from graphut._files import write_json
 from graphut._version import __version__
 from graphut.experiments.cli.options import pick_device
 from graphut.experiments.messages import pluralize
@@ -86,7 +86,7 @@ def evaluate_set(
         tail = {"options": options, "model": digest, **details}
         suffix = "".join(f",{key}={value}" for key, value in options.items())
         safe = re.sub(r"[^\w.,=+-]", "_", suffix)  # on all file systems
-        write_checked_json(
+        write_json(
             run.folder / f"evaluation-{name}{safe}.json", {**head, **evaluation.metrics, **tail}
         )
     if any(files):

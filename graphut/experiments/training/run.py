@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphut._files import read_checked_json, reraise_for_file, write_checked_json
+from graphut._files import read_json, reraise_for_file, write_json
 from graphut._torch import torch
 from graphut._version import __version__
 from graphut.experiments.messages import flag, import_words
@@ -75,7 +75,7 @@ class SavedModel:
     @cached_property
     def vocabularies(self) -> dict[str, Vocabulary]:
         """Return the vocabularies of the model."""
-        return read_vocabularies(self.folder, read_config(self.folder))
+        return read_vocabularies(self.folder)
 
 
 @dataclass(frozen=True)
@@ -137,9 +137,9 @@ class Run(SavedModel):
         """
         check_is_run(folder)
         path = Path(folder, RUN)
-        state = read_checked_json(path)
+        state = read_json(path)
         with reraise_for_file(path, "does not describe a run of this version"):
-            imports = tuple(map(str, state.get("imports", ())))  # runs of version 0.2 have none
+            imports = tuple(map(str, state["imports"]))
         if isinstance(name := state.get("task"), str) and name not in TASKS:
             advice = " ".join(import_words(imports)) or "--import and the module that defines it"
             raise ValueError(f"{path}: unknown task {name!r}: add {advice}")
@@ -169,7 +169,7 @@ class Run(SavedModel):
             "imports": self.imports,
             "machines": self.machines,
         }
-        write_checked_json(self.folder / RUN, description)
+        write_json(self.folder / RUN, description)
         return self
 
     @property

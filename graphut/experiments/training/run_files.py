@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from graphut._files import explain_write_errors, read_file, reraise_for_file, write_atomically
 from graphut._torch import torch
 from graphut.models.checked_config import quote
-from graphut.models.model_files import WEIGHTS, read_checked_tensors, write_tensors
+from graphut.models.model_files import WEIGHTS, read_tensors, write_tensors
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -160,7 +160,7 @@ def load_checkpoint(path: str | Path, trained: TrainingState) -> int:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no checkpoint {path}: begin the run again")
-    tensors, metadata = read_checked_tensors(path)
+    tensors, metadata = read_tensors(path)
     if metadata.get("format") != _CHECKPOINT:
         raise ValueError(
             f"{path} is not a checkpoint of this version: {quote(metadata.get('format'))}"

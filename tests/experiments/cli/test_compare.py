@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from graphut._files import read_checked_json
+from graphut._files import read_json
 from graphut.experiments.cli import main
 from graphut.experiments.cli.compare import Result, verdict
 from graphut.experiments.training.run_files import METRICS
@@ -23,7 +23,7 @@ def test_compare_trains_each_topology_and_goes_on_with_its_runs(
         (second, "complete", "complete"),
     ):
         files = (tmp_path / f"{name}-{seed}" / "evaluation-test.json" for seed in (0, 1))
-        accuracy = sum(read_checked_json(file)["sequence_accuracy"] for file in files) / 2
+        accuracy = sum(read_json(file)["sequence_accuracy"] for file in files) / 2
         assert line.startswith(spec) and f"{accuracy:.2%} ± " in line
     assert len(last) == 1 and "seeds" in last[0]
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")

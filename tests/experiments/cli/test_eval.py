@@ -10,7 +10,6 @@ from graphut.experiments.cli import main
 from graphut.experiments.report import RunRecord
 from graphut.experiments.tasks import TASKS, Sort
 from graphut.experiments.training import Run, evaluate
-from graphut.subwords import Subwords
 from tests.experiments.cli.tiny import TINY
 from tests.experiments.tasks.tiny_translation import Numbers
 from tests.helpers import read_rows
@@ -137,5 +136,5 @@ def test_commands_on_translation_need_no_data_after_training(
     assert "own.tsv, 1 sentence: BLEU " in found
     lines = output("generate", "run", "one two", "--max-length", "5").splitlines()
     assert any(line.startswith("text") for line in lines)
-    pieces = Subwords.load("run/source_vocabulary.json")
+    pieces = Run.open("run").vocabularies["source"]
     assert lines[1].split()[1:] == pieces.readable(pieces.read("one two"))

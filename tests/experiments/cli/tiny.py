@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 
-from graphut._files import with_checksum, write_json
+from graphut._files import write_json
 from graphut.experiments.tasks import TASKS
 from graphut.experiments.training import Run, TrainingConfig
 from graphut.experiments.training.run_files import METRICS, append_metrics, read_metrics
@@ -25,11 +25,11 @@ def describe_run(folder: Path, task: str) -> str:
     sizes = {"source_vocab": 9, "target_vocab": 9, "vocab_size": 9, "num_kinds": 2, "classes": 2}
     known = {name: size for name, size in sizes.items() if name in kind.from_data}
     folder.mkdir()
-    for name, vocabulary in kind().vocabularies.items():
-        vocabulary.save(folder / f"{name}_vocabulary.json")
+    states = {name: vocabulary.to_json() for name, vocabulary in kind().vocabularies.items()}
+    write_json(folder / "vocabularies.json", states)
     Run(folder, task, {}, TrainingConfig(), "1", {}).write()
     fields = {"model": config.__name__.removesuffix("Config"), **known}
-    write_json(folder / "config.json", with_checksum(fields))
+    write_json(folder / "config.json", fields)
     (folder / "model.safetensors").touch()
     append_metrics(folder / METRICS, {"update": 1})
     return str(folder)
