@@ -71,7 +71,7 @@ def test_generate_skips_lines_with_an_unknown_symbol(
     [
         (["hello world"], "unknown symbol 'hello' (put spaces between symbols, as in 'h e l l o')"),
         (["--input", "missing"], "there is no missing"),
-        (["a", " "], "sources[1] is empty: it needs at least one token"),
+        (["a", " "], "a text is empty: give it at least one symbol, such as 'a'"),
     ],
 )
 def test_generate_refuses_bad_input_in_one_line(
