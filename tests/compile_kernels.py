@@ -34,17 +34,13 @@ from triton.backends.compiler import GPUTarget
 from graphut.attention.triton.launches import Launch
 from graphut.nn import (
     AdaptiveRecurrence,
-    EventDriven,
     HaltingUnit,
     MultiHeadAttention,
     PositionwiseTransition,
-    Quantized,
     UniversalTransformerStep,
 )
-from graphut.nn.gpu.async_checks import NO_ERROR, AsyncFiniteChecks
-from graphut.nn.gpu.program import Program
-from graphut.nn.gpu.waking import WakingProgram
-from graphut.topology import Complete, Patch
+from graphut.nn.gpu.async_checks import AsyncFiniteChecks
+from graphut.topology import Complete
 from tests.attention.naive import hubs
 from tests.attention.triton.cases import attend
 from tests.gpu_stand_in import gpu_stand_in
@@ -105,23 +101,11 @@ def halting(
     (out.float().sum() + ponder.cost).backward()
 
 
-def waking(dtype: torch.dtype, width: int, *, heads: int = HEADS, norm: str = "post") -> None:
-    """Run a program whose nodes wake; the kernels of its products are those of `halting`."""
-    step = UniversalTransformerStep(
-        MultiHeadAttention(width, heads), PositionwiseTransition(width, width), norm=norm
-    )
-    layer = AdaptiveRecurrence(step, rule=EventDriven(), step_signal=None, quantize=Quantized(2))
-    with torch.no_grad(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Program, "_update", Program._attend)
-        layer.to("cuda", dtype)(Patch(3, 1).layout([9]), torch.zeros(9, width, dtype=dtype).cuda())
-
-
 def cases(full: bool) -> Iterator[Callable[[], None]]:
     """Yield functions that launch each kernel, in many forms if `full`."""
     half = torch.bfloat16
     yield partial(halting, torch.float32, 512, drop=0.1, autocast=True)
     yield partial(attention, half, 64, by_edge=True)
-    yield partial(waking, torch.float32, 64)
     if full:
         for dtype, autocast in ((half, False), (torch.float32, False), (torch.float32, True)):
             for width, norm, drop in ((128, "post", 0.0), (512, "pre", 0.1), (512, "post", 0.0)):
@@ -130,8 +114,6 @@ def cases(full: bool) -> Iterator[Callable[[], None]]:
             for width in (16, 32, 64, 128, 256, 512):
                 for by_edge in (False, True):
                     yield partial(attention, dtype, width, by_edge=by_edge)
-        yield partial(waking, torch.float32, 512, norm="pre")
-        yield partial(waking, half, 2048, heads=16)
 
 
 def compile_for(architecture: int, *, full: bool, limits: bool) -> dict[str, int]:
@@ -148,7 +130,6 @@ def compile_for(architecture: int, *, full: bool, limits: bool) -> dict[str, int
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Launch, "__call__", compile_only)
         patch.setattr(AsyncFiniteChecks, "close", lambda _: None)  # nothing has been computed
-        patch.setattr(WakingProgram, "run", lambda _, replay, __: (replay.run() or [], 0, NO_ERROR))
         for run in cases(full):
             begin, known = time.perf_counter(), {*found}
             with nullcontext() if run.func is attention else gpu_stand_in():

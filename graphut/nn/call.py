@@ -85,11 +85,10 @@ class Call:
         batch: BatchIndex | None = None,
         records: bool = False,  # whether to return the rows of each step
         is_list: bool = False,  # whether the graph is a list of blocks
-        is_grouped: bool = False,  # whether the caller divides it into graphs
     ) -> Call:
         """Begin a call with a store for keys and values, and the features `(N_src, d)`."""
         layer, rule, step_signal = self.layer, self.rule, self.layer.step_signal
-        self.store, self.batch, self.is_list, self.is_grouped = store, batch, is_list, is_grouped
+        self.store, self.batch, self.is_list = store, batch, is_list
         self.num_dst = store.layouts[-1].num_dst  # number of nodes in the result
         # Whether values of tensors cannot be read.
         self.is_traced = is_compiling() or (feat.is_cuda and is_capturing())
@@ -270,7 +269,6 @@ def begin_call(
         batch=batch,
         records=get_attention or get_steps,
         is_list=is_list,
-        is_grouped=graph_ids is not None,
     )
     if call.is_traced:
         _refuse_recording(layer)

@@ -18,18 +18,16 @@ from graphut.nn.rules.base import RuleState
 def run_call(call: Call, start: Any = None) -> LoopOutput:
     """Run the steps of a call, from the state `start` if given; return the results of all nodes."""
     choose_backend(call)
-    if not call.is_traced and (call.waits or call.program is None):
-        call.checks.check_features(call.given)
     if call.program is not None:
         from graphut.nn.gpu import run_program
 
-        output: LoopOutput | None = run_program(call, start)
+        output: LoopOutput | None = run_program(call)
         if output is not None:
             return output
         call.checks = FINITE_CHECKS
         choose_backend(call)  # which knows that the program has failed
-        if not call.is_traced:
-            call.checks.check_features(call.given)
+    if not call.is_traced:
+        call.checks.check_features(call.given)
     if call.is_waking:
         from graphut.nn.waking import repeat_until_quiescent
 

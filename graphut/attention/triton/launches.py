@@ -224,13 +224,11 @@ def _grouped(
     return CSREdges(indptr, neighbours, rest[0] if rest else None)
 
 
-def tensors_of(
-    edges: Sequence[Any], prefix: str = "", ways: Sequence[str] = ("in", "out")
-) -> dict[str, Tensor]:
+def tensors_of(edges: Sequence[Any], prefix: str = "") -> dict[str, Tensor]:
     """Return the tensors of edges by names that begin with a prefix."""
     return {
         f"{prefix}{way}_{name}": x
-        for way, each in zip(ways, edges, strict=False)
+        for way, each in zip(("in", "out"), edges, strict=False)
         for name, x in each._asdict().items()
         if isinstance(x, Tensor)
     }

@@ -30,17 +30,16 @@ def release() -> None:
         replay.release()
 
 
-def run_program(call: Any, start: Any = None) -> Any:
+def run_program(call: Any) -> Any:
     """Run all steps of a call that has a program, and return the results of all nodes.
 
-    With the rule `EventDriven`, a run continues from any `start`. Return None if the program cannot
-    be made or launched, so that a loop must run.
+    Return None if the program cannot be made or launched, so that the loop must run.
     """
     # Triton decides at the import of kernels whether they are compiled or interpreted.
-    from graphut.nn.gpu import device_loop, waking
+    from graphut.nn.gpu import device_loop
 
     try:
-        return waking.run_program(call, start) if call.is_waking else device_loop.run_program(call)
+        return device_loop.run_program(call)
     except ProgramError as error:
         cause = error.__cause__
     limit_mode(call.program, "off", cause)

@@ -34,10 +34,8 @@ class Replay:
         self.has_run = False
         self._replay: Callable[[], None] | None = None
 
-    def run(self, launches: int | None = None) -> None:
-        """Make all launches, or the first few."""
-        if launches not in (None, len(self._launches)):
-            return self._launch(launches)
+    def run(self) -> None:
+        """Make all launches."""
         as_graph = not (INTERPRETED or is_capturing()) and mode_for(self._settings) == "graphs"
         if as_graph and self.has_run and self._replay is None:
             try:
@@ -47,8 +45,8 @@ class Replay:
         (self._replay if as_graph and self._replay else self._launch)()
         self.has_run = True  # an interrupted run may not have compiled all kernels
 
-    def _launch(self, launches: int | None = None) -> None:
-        for launch in self._launches[:launches]:
+    def _launch(self) -> None:
+        for launch in self._launches:
             launch()
 
 
@@ -136,14 +134,14 @@ class Lease:
             raise ProgramError(str(error)) from error
         self._kept = kept
 
-    def run(self, launches: int | None = None) -> None:
-        """Make the launches of the forward pass, or the first few.
+    def run(self) -> None:
+        """Make the launches of the forward pass.
 
         The first time, those of the backward pass follow, with any gradients: if one of them fails,
         the general loop can still run.
         """
         with self.guard() as kept:
-            kept.forward.run(launches)
+            kept.forward.run()
             if not (kept.backward.has_run or INTERPRETED):
                 kept.backward.run()
 

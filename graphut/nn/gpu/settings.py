@@ -21,7 +21,7 @@ from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.halting import HaltingUnit, ScheduledHalting
 from graphut.nn.layers import is_hooked
 from graphut.nn.noise import kinds_of_noise
-from graphut.nn.rules import ACT, EventDriven, FixedDepth, HaltingRule
+from graphut.nn.rules import ACT, FixedDepth, HaltingRule
 from graphut.nn.step import UniversalTransformerStep
 from graphut.nn.transition import PositionwiseTransition
 
@@ -29,8 +29,6 @@ NORMS = ("attention", "cross", "transition")
 # Where values are dropped: in attention, in what it adds, in the hidden layer, in what it adds.
 PLACES = ("attention", "output", "cross_attention", "cross_output", "inner", "last")
 WIDEST = 2048  # features of a state, a row of which fits in one program
-ROUNDS = 8  # of nodes that wake, after which the host learns whether any are still awake
-_MOST_LEVELS = 2**20  # of states, which are rounded in float32
 _MOST = 2**30 - 1  # twice the number of a step and a node is one int32
 # The modules that the kernels compute.
 _KNOWN: tuple[type[nn.Module], ...] = (
@@ -59,14 +57,10 @@ class Settings:
     learns: bool  # whether there is a backward pass
     work: torch.dtype = torch.float32  # of the factors of matrix products
     stored: str  # which nodes a step stores beside active ones: "none", "halting" or "all"
-    # With the rule `ACT`:
     low: float | None = None  # probability of a scheduled node before it halts; None for a unit
     moves_values: bool = False  # whether the step signal is in biases, not in stored values
     reads_input: bool = False  # whether the halting unit reads the input of the step
     threshold: float = 1.0
-    # With `EventDriven`, where a step is one of some rounds:
-    tol: float = 0.0
-    levels: int = 0  # of `Quantized` states; 0 without
 
 
 def program_of(call: Any) -> tuple[Settings | None, bool]:
@@ -85,14 +79,12 @@ def program_of(call: Any) -> tuple[Settings | None, bool]:
     ):
         return None, True
     halts = not (call.runs_on or isinstance(rule, FixedDepth)) and layout.num_dst > 0
-    noisy = any(kind.on == "every_step" for kind in kinds_of_noise(layer.noise))
-    noisy = noisy or (call.quantize is not None and call.quantize.noise > 0)
+    noisy = layer.training and any(x.on == "every_step" for x in kinds_of_noise(layer.noise))
     # Global hooks, or a tool that replaces `Module.__call__`, must see each module.
     is_watched = _has_any_global_hook() or nn.Module.__call__ is not _CALL
-    may_run = (call.is_waking and not call.is_grouped) or (halts and not call.is_waking)
-    may_run = may_run and len(call.steps) == 1
-    if not may_run or (layer.training and noisy) or is_watched:
-        return None, halts
+    may_run = halts and not call.is_waking and len(call.steps) == 1 and call.quantize is None
+    if not may_run or noisy or is_watched:
+        return None, halts or call.is_waking
     device, dtype = call.feat.device.type, call.feat.dtype
     program = program_settings(
         call.steps[0],
@@ -102,11 +94,10 @@ def program_of(call: Any) -> tuple[Settings | None, bool]:
         halted=call.halted,
         max_steps=call.max_steps,
         learns=torch.is_grad_enabled(),
-        levels=0 if call.quantize is None else call.quantize.levels,
         work=torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else dtype,
     )
     program = None if program is None or mode_for(program) == "off" else program
-    return program, call.is_waking or (halts and program is None)
+    return program, program is None
 
 
 def program_settings(
@@ -118,37 +109,24 @@ def program_settings(
     halted: str,
     max_steps: int,
     learns: bool,
-    levels: int = 0,
     work: torch.dtype = torch.float32,
 ) -> Settings | None:
     """Return the settings of a program for a recurrence, or None if there is none for it.
 
     The step must be as graphut makes it, without hooks, and the rule `ACT` with weighted sums,
-    whose probabilities are those of a unit or of a schedule. Or the rule is `EventDriven`, without
-    dropout and gradients.
+    whose probabilities are those of a unit or of a schedule.
     """
-    if not _is_plain(step):
+    if not (_is_plain(step) and type(rule) is ACT and _knows_halting(halting, layout)):
         return None
     dropout, cross = tuple(_dropouts(step)), step.cross_attention
-    own: dict[str, Any] = {"stored": "none"}
-    if type(rule) is EventDriven:
-        fits = not (learns or any(dropout) or levels > _MOST_LEVELS) and layout.num_dst > 0
-        max_steps = min(ROUNDS, max_steps)
-        own |= {"tol": rule.tol, "levels": levels}
-    elif type(rule) is ACT:
-        is_sum = rule.weighting == "sum" and rule.min_steps == 1 and rule.forced_remainder
-        fits = is_sum and not levels and _knows_halting(halting, layout)
-        if halted != "stale":
-            # Otherwise the step signal moves all values of a step by one vector.
-            moves = step.has_linear_projection and not (layout.has_empty_rows or dropout[0])
-            own["stored"] = "halting" if halted == "frozen" or moves else "all"
-            own["moves_values"] = halted == "copied" and moves
-        own["low"] = halting.share if isinstance(halting, ScheduledHalting) else None
-        own |= {"threshold": rule.threshold, "reads_input": rule.halt_from == "input"}
-    else:
-        return None
+    stored, moves = "none", False
+    if halted != "stale":
+        # Otherwise the step signal moves all values of a step by one vector.
+        moves = step.has_linear_projection and not (layout.has_empty_rows or dropout[0])
+        stored = "halting" if halted == "frozen" or moves else "all"
+    is_sum = rule.weighting == "sum" and rule.min_steps == 1 and rule.forced_remainder
     too_large = (max_steps + 1) * full_size(layout.num_src) > _MOST
-    if not fits or too_large or step.attention.in_feats[1] > WIDEST:
+    if not is_sum or too_large or step.attention.in_feats[1] > WIDEST:
         return None
     layers = [step.attention] if cross is None else [step.attention, cross]
     return Settings(
@@ -160,7 +138,11 @@ def program_settings(
         activation=_ACTIVATIONS[type(step.transition.layers[1])],
         learns=learns,
         work=work,
-        **own,
+        stored=stored,
+        low=halting.share if isinstance(halting, ScheduledHalting) else None,
+        moves_values=halted == "copied" and moves,
+        reads_input=rule.halt_from == "input",
+        threshold=rule.threshold,
     )
 
 

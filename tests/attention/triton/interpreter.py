@@ -21,7 +21,7 @@ if INTERPRET:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRITON_INTERPRET", "1")  # counts when kernels are imported, which is now
         import graphut.attention.triton.function
-        import graphut.nn.gpu.waking
+        import graphut.nn.gpu.device_loop
 
 
 def skip_unless_kernels_run() -> None:

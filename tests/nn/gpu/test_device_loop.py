@@ -18,15 +18,17 @@ from triton.runtime.interpreter import InterpretedFunction
 
 from graphut.attention import as_layout, edge_attention
 from graphut.attention.dropout import dropout_factors
+from graphut.attention.triton import launches
 from graphut.nn import (
     AdaptiveRecurrence,
+    EventDriven,
     HaltingUnit,
     MultiHeadAttention,
     PositionwiseTransition,
     ScheduledHalting,
     UniversalTransformerStep,
 )
-from graphut.nn.gpu import device_loop, replay
+from graphut.nn.gpu import device_loop, program, replay
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
 from graphut.nn.gpu.program import Program
 from graphut.nn.gpu.settings import PLACES
@@ -35,7 +37,8 @@ from tests.attention.triton.bfloat16 import mend_bfloat16
 from tests.gpu_stand_in import LIBRARY, DeviceTensor, StandIn, gpu_stand_in
 from tests.helpers import assert_same, normal, relative_error
 from tests.nn.cases import BLOCK, FEATS, Case, build_case, engine, randomised
-from tests.nn.reference import dense_recurrence
+from tests.nn.reference import dense_event_driven, dense_recurrence
+from tests.nn.test_waking import GRAPHS, build, event_driven
 
 
 @pytest.fixture(autouse=True)
@@ -127,8 +130,10 @@ def test_program_halting_at_the_ends(bias: float) -> None:
     same_as_dense(case)
 
 
-def test_program_over_several_blocks() -> None:
-    """Sizes are odd: 107 nodes, rows of 20 features, a hidden layer of 70."""
+def test_program_over_several_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes are odd: 107 nodes, rows of 20 features, 70 hidden ones; kernels loop over rows."""
+    for module in (launches, program):
+        monkeypatch.setattr(module, "PROGRAMS", 2)
     layout, depth = Window(2).layout([70, 1, 36]), torch.arange(107) % 3
     step = UniversalTransformerStep(
         MultiHeadAttention(20, 1, bias=False), PositionwiseTransition(20, 70)
@@ -404,6 +409,21 @@ def test_recurrence_that_halts_cannot_be_captured() -> None:
         case, gpu.is_capturing = small().to("cuda"), True
         with pytest.raises(RuntimeError, match="CUDA graph cannot record how many nodes halt"):
             case.layer(case.graph, case.feat, **case.arguments)
+
+
+@pytest.mark.parametrize("graph", ["window", "rows"])
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_nodes_wake_in_the_general_loop(graph: str, norm: str) -> None:
+    layer, layout = build(norm=norm, rule=EventDriven(0.1, 4)).float(), GRAPHS[graph]
+    feat = normal(layout.num_src, FEATS, seed=60, dtype=torch.float32)
+    out, *expected = dense_event_driven(layer, layout, feat)
+    expected = [out.detach(), *expected, *torch.autograd.grad(out.square().sum(), feat)]
+    with gpu_stand_in() as gpu:
+        feat = feat.detach().to("cuda").requires_grad_()
+        out, *found = event_driven(layer.to("cuda"), layout, feat)
+        found = numbers([out.detach(), *found, *torch.autograd.grad(out.square().sum(), feat)])
+    assert {"attention_forward", "attention_query"} < {name for name, _ in gpu.launches}
+    assert_same(found, expected, 1e-5)
 
 
 def fixed_depth(**options: Any) -> tuple[AdaptiveRecurrence, tuple[Any, ...], dict[str, Any]]:

