@@ -54,13 +54,12 @@ _OFFICIAL = DataSet(
 _MAX_DEPTH, _MAX_VALUES, _LIST_SHARE = 20, 5, 0.25  # of the published expressions
 _TRIES = 100  # expressions drawn for each one needed, at most
 # Nine tenths of all expressions have at most 100 symbols, and a tenth of these has a nesting depth
-# above 6. Small training sets lead to overfitting. The ponder cost starts when the loss stops
-# improving; from the start it would lead to two steps for every node.
+# above 6. Small training sets lead to overfitting.
 _SMALL = (
     presets.PAIRS
     | presets.DEEP
-    | {"max_steps": 12, "ponder_wait": 2, "share_embeddings": False}
-    | {"longest": 100, "train_size": 100_000, "epochs": 10}
+    | {"max_steps": 6, "share_embeddings": False}
+    | {"longest": 100, "train_size": 200_000, "epochs": 4}
 )
 # Lists of the official sets are nested at most 20 deep.
 _SIZES = {"longest": 100, "train_size": 50_000, "epochs": 6}

@@ -211,7 +211,12 @@ class RunRecord:
             for key in dict.fromkeys(key for machine in self.machines for key in machine)
         }
         return {
-            **self._key(name, options),
+            "task": self.setup.task,
+            "preset": self.setup.preset,
+            "options": shlex.join(option_words(self.setup.options)),
+            "seed": self.setup.seed,
+            "set": name,
+            "eval_options": shlex.join(option_words(options)),
             **{key: x for key, x in evaluation.items() if not isinstance(x, (list, dict))},
             "weights": self.weights,
             "updates": progress.update,
@@ -222,27 +227,6 @@ class RunRecord:
             "training_accuracy": self.training_accuracy,
             "validation": progress.best.rank[0],
             **machines,
-        }
-
-    def curve_rows(
-        self, name: str, options: Mapping[str, Any], evaluation: Mapping[str, Any]
-    ) -> list[dict[str, Any]]:
-        """Return CSV rows, as from `row`, one per group of examples, such as those of a length."""
-        return [
-            {**self._key(name, options), "by": key.removeprefix("by_"), **part}
-            for key, parts in evaluation.items()
-            if key.startswith("by_")
-            for part in parts
-        ]
-
-    def _key(self, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            "task": self.setup.task,
-            "preset": self.setup.preset,
-            "options": shlex.join(option_words(self.setup.options)),
-            "seed": self.setup.seed,
-            "set": name,
-            "eval_options": shlex.join(option_words(options)),
         }
 
 

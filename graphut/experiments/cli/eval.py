@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from graphut._files import write_json
 from graphut._version import __version__
@@ -20,13 +20,6 @@ from graphut.experiments.training.run_files import model_digest
 from graphut.nn import EventDriven, parse_rule
 
 
-class ResultFiles(NamedTuple):
-    """The CSV files to which the results of evaluations are appended."""
-
-    rows: str | None = None  # one row for each test set
-    curves: str | None = None  # rows by length, by difficulty and by group
-
-
 @process_group()
 def main(arguments: Namespace) -> int:
     """Evaluate the best model of a run on its test sets, and print the results.
@@ -34,7 +27,6 @@ def main(arguments: Namespace) -> int:
     Processes that `torchrun` has started share the work.
     """
     data, options = arguments.data, vars(arguments)
-    files = ResultFiles(arguments.results, arguments.curves)
     search = {name: options[name] for name in EVALUATION_OPTIONS if name in options}
     run, changed, target = arguments.run, arguments.changed, pick_device(arguments.device)
     # Read the digest before the weights: if a run that is still training replaces them in between,
@@ -55,7 +47,9 @@ def main(arguments: Namespace) -> int:
             has = f"it has: {', '.join(task.test_sets)}"
             raise ValueError(f"{run.task_name} has no test set {name!r}; {has}")
         examples = task.load(name) if data is None else learner.read(name, task)
-        evaluate_set(run, learner, name, examples, search, changed, digest=digest, files=files)
+        evaluate_set(
+            run, learner, name, examples, search, changed, digest=digest, table=arguments.results
+        )
     return 0
 
 
@@ -68,16 +62,16 @@ def evaluate_set(
     changed: Mapping[str, Any] = MappingProxyType({}),
     *,
     digest: str | None,
-    files: ResultFiles,
+    table: str | None,
 ) -> None:
-    """Evaluate a model on a test set; print and save the metrics, and append them to CSV files.
+    """Evaluate a model on a test set; print and save the metrics, and append them to a CSV `table`.
 
     `options` are for the evaluation, such as `beam_size`, and `changed` are settings of the model
     that differ from the run. Without a `digest` of the weights, no `evaluation-NAME.json` is saved.
     """
     evaluation, details = learner.evaluate_in_detail(examples, **options)
     print(f"{name}, {pluralize(len(examples), learner.example)}: {evaluation}", flush=True)
-    if not is_first() or (digest is None and not any(files)):
+    if not is_first() or (digest is None and table is None):
         return
     options = {**changed, **options}
     details = {**learner.count_flops(examples, run.training.batch_size), **details}
@@ -89,14 +83,11 @@ def evaluate_set(
         write_json(
             run.folder / f"evaluation-{name}{safe}.json", {**head, **evaluation.metrics, **tail}
         )
-    if any(files):
+    if table is not None:
         from graphut.experiments.records import append_rows
         from graphut.experiments.report import DATA, RunRecord
 
         name = name if digest is not None else f"{DATA}{Path(name).name}"
         record = RunRecord.of(run)
         numbers = {"examples": len(examples), **evaluation.metrics, **details}
-        if files.rows is not None:
-            append_rows(files.rows, [record.row(name, options, numbers)])
-        if files.curves is not None:
-            append_rows(files.curves, record.curve_rows(name, options, numbers))
+        append_rows(table, [record.row(name, options, numbers)])

@@ -13,12 +13,13 @@ def main(arguments: Namespace) -> int:
     """Print the outputs of a model for texts, with the number of steps of each token."""
     run, path = arguments.run, arguments.input
     learner = run.learner(run.trained_model(pick_device(arguments.device)))
-    texts = arguments.texts if path is None else [*_lines(learner, path, arguments.skip_unknown)]
-    readable = [text for text in texts if text is not None]
+    texts = arguments.texts if path is None else [*_lines(learner, path)]
+    is_blank = [path is not None and not text.strip() for text in texts]  # lines of a file
+    prompts = [text for text, blank in zip(texts, is_blank, strict=True) if not blank]
     # The records tell which tokens the limit on the number of steps has stopped.
-    answers = learner.generate(readable, arguments.search, get_attention=not arguments.plain)
-    for text in texts:
-        result = None if text is None else next(answers)
+    answers = learner.generate(prompts, arguments.search, get_attention=not arguments.plain)
+    for blank in is_blank:
+        result = None if blank else next(answers)
         if arguments.plain:
             print("" if result is None else result.text)
         else:
@@ -26,21 +27,13 @@ def main(arguments: Namespace) -> int:
     return 0
 
 
-def _lines(learner: AnyLearner, path: str, skip: bool) -> Iterator[str | None]:
-    """Yield the lines of a file, and `None` for an empty line.
-
-    Raise a `ValueError` with the line number if the model cannot read a line. With `skip`, print
-    this error and yield `None` instead.
-    """
+def _lines(learner: AnyLearner, path: str) -> Iterator[str]:
+    """Yield the lines of a file; raise `ValueError` if the model cannot read one."""
     content, name = (sys.stdin.read(), "<stdin>") if path == "-" else (read_text(path), path)
     for number, line in enumerate(lines_of(content), start=1):
-        text = line if line.strip() else None
         try:
-            if text is not None:
-                learner.parse(text)
+            if line.strip():
+                learner.parse(line)
         except ValueError as error:
-            if not skip:
-                raise ValueError(f"{name}:{number}: {error}") from None
-            print(f"graphut: skipped {name}:{number}: {error}", file=sys.stderr)
-            text = None
-        yield text
+            raise ValueError(f"{name}:{number}: {error}") from None
+        yield line

@@ -102,11 +102,10 @@ class WithTables(OnDevice):
     """The options of commands that evaluate a model."""
 
     results: str | None = argument(None, "append a row for each test set to this table", "CSV")
-    curves: str | None = argument(None, "append rows by length and group to this table", "CSV")
 
     def _check_values(self) -> None:
-        for path in filter(None, (self.results, self.curves)):
-            import_module("graphut.experiments.records").check_table(path)
+        if self.results is not None:
+            import_module("graphut.experiments.records").check_table(self.results)
 
 
 def pick_device(name: str | None) -> torch.device:

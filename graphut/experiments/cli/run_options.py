@@ -98,14 +98,11 @@ class Generate(OnDevice):
     folder: str = word("the folder of a run or of a saved model", "FOLDER")
     texts: tuple[str, ...] = word("what to answer or to continue", "TEXT", ())
     input: str | None = argument(None, "a file of texts, one per line; - is standard input", "FILE")
-    skip_unknown: bool = switch("answer a line of the file with an unknown symbol by an empty line")
     plain: bool = switch("print the answers without the steps")
 
     def _check_values(self) -> None:
         if bool(self.texts) == (self.input is not None):
             raise ValueError("give either texts, or a file of them with --input")
-        if self.skip_unknown and self.input is None:
-            raise ValueError("--skip-unknown skips lines of a file: name it with --input")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from graphut.experiments.cli.eval import ResultFiles, evaluate_set
+from graphut.experiments.cli.eval import evaluate_set
 from graphut.experiments.cli.options import build, pick_device
 from graphut.experiments.messages import import_words, pluralize
 from graphut.experiments.records import describe_machine
@@ -48,8 +48,8 @@ def main(arguments: Namespace) -> int:
         _say_how_to_continue(arguments)
         return 0
     learner = run.learner(run.model().to(device))
-    digest, files = model_digest(folder), ResultFiles(arguments.results, arguments.curves)
-    evaluate_set(run, learner, "test", task.test, {}, digest=digest, files=files)
+    digest, table = model_digest(folder), arguments.results
+    evaluate_set(run, learner, "test", task.test, {}, digest=digest, table=table)
     for answer in learner.answers(task.test[:_SHOWN]):
         print(f"\n{answer}")
     return 0

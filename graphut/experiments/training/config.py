@@ -47,12 +47,6 @@ class TrainingConfig(CheckedConfig):
     ponder_warmup: int = option(
         2000, "number of updates during which the ponder weight rises from 0", least=0
     )
-    ponder_wait: int = option(
-        0,
-        "epochs in a row without a better validation before the ponder weight rises; "
-        "target_accuracy does not end the run before that (0: rise from the start)",
-        least=0,
-    )
     target_accuracy: float = option(
         1.0,
         "stop after 3 epochs in a row with this accuracy on the validation set (questions: "
@@ -86,9 +80,6 @@ class TrainingConfig(CheckedConfig):
     def _check_values(self) -> None:
         self._check("learning_rate", self.learning_rate > 0, "positive")
         self._check("clip_norm", self.clip_norm > 0, "positive")
-        self._check("ponder_wait", self.ponder_wait < self.patience, "less than patience")
-        best = self.choose_by != "last" or not self.ponder_wait
-        self._check("ponder_wait", best, "0 if choose_by is 'last'")
         self._check("seed", self.seed < 2**63, "below 2**63")
         self._check("ema", 0 <= self.ema < 1, "in [0, 1)")
         self._check("label_smoothing", 0 <= self.label_smoothing < 1, "in [0, 1)")

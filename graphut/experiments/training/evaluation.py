@@ -208,31 +208,17 @@ class Progress:
     best: Evaluation | None = None
     best_epoch: int = 0
     on_target: int = 0  # number of latest epochs in a row that reached the target accuracy
-    plateau: int = 0  # number of latest epochs in a row that were not better than all before
-    ponder_start: int | None = None  # update at which the ponder weight began to rise, if it waits
 
     def add(self, evaluation: Evaluation, config: TrainingConfig) -> bool:
         """Record an epoch's evaluation; return whether to save its model: if none was better."""
         last, new = config.choose_by == "last", evaluation.rank_by(config.choose_by)
         best = None if self.best is None else self.best.rank_by(config.choose_by)
-        full_price = not config.ponder_wait or self.ponder_factor(config) == 1.0
-        reached = full_price and not last and evaluation.score >= config.target_accuracy
+        reached = not last and evaluation.score >= config.target_accuracy
         self.on_target = self.on_target + 1 if reached else 0
-        better = best is None or best < new
-        self.plateau = 0 if better else self.plateau + 1
-        if self.ponder_start is None and 0 < config.ponder_wait <= self.plateau:
-            self.ponder_start = self.update
         if best is not None and new < best and not last:
             return False
         self.best, self.best_epoch = evaluation, self.epoch
         return True
-
-    def ponder_factor(self, config: TrainingConfig) -> float:
-        """Return the factor of the ponder cost's weight for the next update; it rises to 1."""
-        start = self.ponder_start if config.ponder_wait else 0
-        if start is None or not config.ponder_warmup:
-            return float(start is not None)
-        return min((self.update - start) / config.ponder_warmup, 1.0)
 
     @classmethod
     def replayed(

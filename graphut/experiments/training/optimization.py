@@ -85,6 +85,11 @@ def learning_rate_factor(update: int, warmup: int, updates: int) -> float:
     return (1 + cos(pi * min(progress, 1.0))) / 2
 
 
+def ponder_factor(update: int, warmup: int) -> float:
+    """Return the factor of the ponder cost's weight: it rises from 0 to 1 in `warmup` updates."""
+    return min(update / warmup, 1.0) if warmup else 1.0
+
+
 def late_share(fraction: float) -> float:
     """Return the factor of the losses in `Outcome.late` after a fraction of the training.
 

@@ -26,6 +26,7 @@ from graphut.experiments.training.optimization import (
     late_share,
     learning_rate_factor,
     make_optimizer,
+    ponder_factor,
 )
 from graphut.experiments.training.processes import all_reduce_sum, num_processes, shard
 from graphut.experiments.training.run_files import TrainingState, load_checkpoint, save_checkpoint
@@ -263,7 +264,8 @@ class Trainer:
         self.progress.update += 1
 
     def _ponder_weight(self) -> float:
-        return self.config.ponder_weight * self.progress.ponder_factor(self.config)
+        factor = ponder_factor(self.progress.update, self.config.ponder_warmup)
+        return self.config.ponder_weight * factor
 
     def _rate_factor(self) -> float:
         updates = self.config.epochs * self.updates

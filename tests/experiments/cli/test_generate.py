@@ -6,15 +6,15 @@ import pytest
 
 import graphut
 from graphut._files import read_json
-from graphut.experiments.cli import main
 from tests.experiments.cli.tiny import MODEL
 
 Command = Callable[..., str]
 
 
 def test_generate_answers_a_file_line_by_line(
-    finished_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: Command
-) -> None:
+    finished_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    output: Command, refusal: Command,
+) -> None:  # fmt: skip
     monkeypatch.setattr("graphut.experiments.training.generation._BATCH", 2)
     texts = ["q d x a", "b", "c a"]
     path = tmp_path / "texts.txt"
@@ -30,6 +30,9 @@ def test_generate_answers_a_file_line_by_line(
     first, *others = answers.splitlines()
     lines = output(*command, "--input", path, *options).splitlines()
     assert lines == ["", first, "", *others, ""]
+    path.write_text("b\nq D\n")
+    said = refusal(*command, "--input", path)
+    assert said.startswith(f"graphut: {path}:2: unknown symbol 'D' (did you mean 'd'?); known are")
 
 
 def test_generate_reads_a_folder_of_save_pretrained(
@@ -44,26 +47,6 @@ def test_generate_reads_a_folder_of_save_pretrained(
     model.vocabularies = {}
     model.save_pretrained(tmp_path / "other")
     assert "the model has no vocabulary 'source'" in refusal("generate", tmp_path / "other", "a")
-
-
-def test_generate_skips_lines_with_an_unknown_symbol(
-    finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], refusal: Command
-) -> None:
-    path = tmp_path / "texts.txt"
-    path.write_text(" \nb\nq D\nc a\n\n")
-    command = ["generate", str(finished_run), "--plain", "--max-length", "4"]
-    said = refusal(*command, "--input", path)
-    assert said.startswith(
-        f"graphut: {path}:3: unknown symbol 'D' (did you mean 'd'?); known are: a b c"
-    )
-    assert main([*command, "b", "c a"]) == 0
-    first, second = capsys.readouterr().out.splitlines()
-    assert main([*command, "--input", str(path), "--skip-unknown"]) == 0
-    out, err = capsys.readouterr()
-    assert out.splitlines() == ["", first, "", second, ""]
-    assert err.startswith(
-        f"graphut: skipped {path}:3: unknown symbol 'D' (did you mean 'd'?); known are"
-    )
 
 
 @pytest.mark.parametrize(

@@ -87,26 +87,6 @@ def test_progress_follows_choose_by(choose_by: Any, kept: list[bool]) -> None:
     assert (progress.end(config) is None) == (choose_by == "last")
 
 
-def test_ponder_factor_rises_from_zero() -> None:
-    config = TrainingConfig(ponder_warmup=2)
-    assert [Progress(update=n).ponder_factor(config) for n in range(4)] == [0.0, 0.5, 1.0, 1.0]
-    assert Progress().ponder_factor(TrainingConfig(ponder_warmup=0)) == 1.0
-    assert Progress().ponder_factor(TrainingConfig(ponder_warmup=0, ponder_wait=1)) == 0.0
-
-
-def test_ponder_weight_waits_until_the_validation_stops_improving() -> None:
-    config = TrainingConfig(ponder_wait=2, ponder_warmup=20, target_accuracy=0.9)
-    progress, factors, on_target = Progress(), [], []
-    for epoch, right in enumerate((0.5, 0.4, 0.9, 0.9, 0.9, 0.9, 0.95, 0.9, 0.9), 1):
-        progress.epoch, progress.update = epoch, 10 * epoch
-        progress.add(evaluation_of(PairLearner, right, 1.0, 2.0, 2.0), config)
-        factors.append(progress.ponder_factor(config))
-        on_target.append(progress.on_target)
-    assert progress.ponder_start == 50
-    assert factors == [0, 0, 0, 0, 0, 0.5, 1, 1, 1]
-    assert on_target == [0, 0, 0, 0, 0, 0, 1, 2, 3]  # a run does not end before the price is full
-
-
 @pytest.mark.parametrize(
     ("progress", "end"),
     [

@@ -5,7 +5,11 @@ from torch import nn
 from torch.optim import AdamW, Muon
 
 from graphut.experiments.training import TrainingConfig
-from graphut.experiments.training.optimization import learning_rate_factor, make_optimizer
+from graphut.experiments.training.optimization import (
+    learning_rate_factor,
+    make_optimizer,
+    ponder_factor,
+)
 from tests.helpers import assert_same, normal
 from tests.models.cases import build_model
 
@@ -51,3 +55,8 @@ def test_make_optimizer_muon_is_for_the_matrices_of_steps() -> None:
         for optimizer in (together, *separate):
             optimizer.step()
     assert_same([*ours.parameters()], [*theirs.parameters()], 1e-6)
+
+
+def test_ponder_factor_rises_from_zero() -> None:
+    assert [ponder_factor(update, 2) for update in range(4)] == [0.0, 0.5, 1.0, 1.0]
+    assert ponder_factor(0, 0) == 1.0
