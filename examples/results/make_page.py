@@ -380,7 +380,8 @@ def draw_tree() -> None:
     distance = networkx.single_source_shortest_path_length(tree, 0)
     ends = torch.tensor([*tree.edges, *((b, a) for a, b in tree.edges), *((n, n) for n in tree)]).T
     layout = layout_from_edges(*ends, num_src=24, num_dst=24)
-    places, steps = networkx.kamada_kawai_layout(tree), [max(1, distance[n]) for n in range(24)]
+    place, steps = networkx.kamada_kawai_layout(tree), [max(1, distance[n]) for n in range(24)]
+    places = numpy.stack([place[n] for n in range(24)])
     animation = animate_frontier(layout, steps, names=["*", *[""] * 23], places=places)
     animation.save(HERE / "frontier.gif", writer="pillow", dpi=100)
 

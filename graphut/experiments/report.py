@@ -291,11 +291,10 @@ def run_report(run: Run, device: torch.device) -> str:
 
 
 def _curves(run: Run) -> Iterator[_Content]:
-    """Yield a picture for each panel of `draw_training`."""
+    """Yield a picture for each panel of `training_panels`."""
     path = run.folder / run_files.METRICS
     with reraise_for_file(path):
-        runs = {run.folder.absolute().name: run_files.read_metrics(path)}
-        for title, draw in training_panels(runs).items():
+        for title, draw in training_panels(run_files.read_metrics(path)).items():
             figure = new_figure(*PANEL)
             draw(axes := figure.add_subplot())
             alt = f"{title}, for each epoch."

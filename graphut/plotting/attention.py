@@ -11,7 +11,6 @@ from torch import Tensor
 from graphut.plotting.figure import draw_cells, name_ticks, new_figure, shortened, spacing
 
 if TYPE_CHECKING:
-    from matplotlib.animation import FuncAnimation
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
@@ -24,7 +23,6 @@ def draw_attention(
     queries: Sequence[str],
     keys: Sequence[str] | None = None,
     *,
-    first: int = 1,
     figure: Figure | SubFigure | None = None,
 ) -> Figure | SubFigure:
     """Draw attention weights as heat maps: a row of panels per step, and a column per head.
@@ -39,8 +37,6 @@ def draw_attention(
         Names of the queries.
     keys : sequence of str, optional
         Names of the keys; the default is `queries`.
-    first : int
-        The step of the first row.
     figure : Figure or SubFigure, optional
         Empty figure to draw on. The default is a new figure.
 
@@ -72,30 +68,13 @@ def draw_attention(
         for head, axes in enumerate(row):
             _draw_matrix(axes, weights[step, head], *named)
             axes.set_title(f"head {head + 1}" if step == 0 and heads > 1 else "", size=9)
-            axes.set_ylabel(f"step {step + first}" if head == 0 else "", size=9)
+            axes.set_ylabel(f"step {step + 1}" if head == 0 else "", size=9)
             axes.spines[:].set_visible(False)
             axes.tick_params(length=0)
             axes.label_outer()
     bar = figure.colorbar(panels[0, 0].images[0], ax=panels, pad=0.01, aspect=30)
     bar.ax.tick_params(labelsize=7)
     return figure
-
-
-def animate_attention(
-    weights: Tensor, queries: Sequence[str], keys: Sequence[str] | None = None
-) -> FuncAnimation:
-    """Return an animation of attention weights with one frame per step; see `draw_attention`.
-
-    `animation.save("attention.gif", writer="pillow")` saves the animation.
-    """
-    figure = new_figure(*attention_size(weights[:1], queries, queries if keys is None else keys))
-    from matplotlib.animation import FuncAnimation
-
-    def draw_frame(step: int) -> None:
-        figure.clear()
-        draw_attention(weights[step : step + 1], queries, keys, first=step + 1, figure=figure)
-
-    return FuncAnimation(figure, draw_frame, len(weights), interval=800)
 
 
 def attention_size(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Places: TypeAlias = Tensor | NDArray[Any] | Mapping[int, Any] | Sequence[Any]
+Places: TypeAlias = Tensor | NDArray[Any]
 Active: TypeAlias = Sequence[int] | Tensor | Sequence[Tensor]
 MAX_NODES = 512
 MAX_PANELS = 12
@@ -50,9 +50,8 @@ def draw_frontier(
         nodes in each step, for example `ponder.frontiers`, if halted nodes can start again.
     names : sequence of str, optional
         Names of the nodes.
-    places : Tensor, array or dict, optional
-        `(N, 2)`, coordinates of the nodes, or a mapping from node id to coordinates. By default the
-        nodes are on a line, like tokens.
+    places : Tensor or array, optional
+        `(N, 2)`, coordinates of the nodes. By default the nodes are on a line, like tokens.
 
     Examples
     --------
@@ -123,10 +122,6 @@ def _scene(
     nodes = layout.num_dst
     if places is not None and layout.num_src != nodes:
         raise ValueError("places need a graph whose sources are its destinations, not a block")
-    if isinstance(places, Mapping):
-        if places.keys() != {*range(nodes)}:
-            raise ValueError(f"places must have the keys 0 to {nodes - 1}, got {[*places]}")
-        places = [places[node] for node in range(nodes)]
     if places is not None:
         places = torch.as_tensor(np.asarray(places, dtype=np.float64))
     if not 0 < nodes <= MAX_NODES:

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-_LONG = 10  # longer names label rows, shorter ones label columns
-_LONGEST = 60
+_LONGEST = 40  # letters of a name
 
 
 def draw_ponder(
@@ -29,8 +28,8 @@ def draw_ponder(
 ) -> Figure | SubFigure:
     """Draw the ponder time of tokens: one cell per step, followed by the number of steps.
 
-    Each token is a column, with steps from top to bottom. If the names are long, for example whole
-    sentences, each token is a row, as in arXiv 1807.03819, Figs. 5 to 8.
+    Each token is a column, with steps from top to bottom (arXiv 1807.03819, Figs. 5 to 8, has the
+    tokens in rows).
 
     Parameters
     ----------
@@ -61,28 +60,23 @@ def draw_ponder(
     values = _shades(steps, halting)
     marked = [False] * len(names) if stopped is None else stopped.tolist()
     names = [shortened(str(name), _LONGEST) for name in names]
-    beside = max(map(len, names)) > _LONG
     most = len(values)
     if axes is None:
         axes = new_figure(*ponder_size(names, most)).add_subplot()
-    numbers = [str(step) for step in range(1, most + 1)]
-    x_names, y_names = (numbers, names) if beside else (names, numbers)
-    width, height = spacing(axes, len(x_names) + beside, len(y_names) + (not beside))
-    image = draw_cells(axes, values.T if beside else values, numbers=halting is not None)
-    if beside:
-        axes.set(xlim=(-0.5, most + 0.5), xlabel="step")
-    else:
-        axes.set(ylim=(most + 0.5, -0.5), ylabel="step")
-        axes.xaxis.tick_top()
-    name_ticks(axes.xaxis, x_names, width, first=int(beside))  # steps count from 1
-    name_ticks(axes.yaxis, y_names, height, first=int(not beside))
+    width, height = spacing(axes, len(names), most + 1)
+    image = draw_cells(axes, values, numbers=halting is not None)
+    axes.set(ylim=(most + 0.5, -0.5), ylabel="step")
+    axes.xaxis.tick_top()
+    name_ticks(axes.xaxis, names, width)
+    name_ticks(axes.yaxis, [str(step) for step in range(1, most + 1)], height, first=1)
     if min(width, height) > 0.12:
-        for place, count in enumerate(steps.tolist()):  # below or beside its last cell
-            x, y = (count, place) if beside else (place, count)
+        for place, count in enumerate(steps.tolist()):  # below its last cell
             text, colour = f"{count}{STOPPED * marked[place]}", ORANGE if marked[place] else "black"
-            axes.text(x, y, text, size=8, weight="bold", color=colour, ha="center", va="center")
+            axes.text(
+                place, count, text, size=8, weight="bold", color=colour, ha="center", va="center"
+            )
     if any(marked):
-        axes.set_xlabel("step\n" * beside + f"{STOPPED} {STOPPED_MEANING}", size=8, color=ORANGE)
+        axes.set_xlabel(f"{STOPPED} {STOPPED_MEANING}", size=8, color=ORANGE)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
     if halting is not None:
@@ -95,9 +89,8 @@ def draw_ponder(
 def ponder_size(names: Sequence[str], most: int) -> tuple[float, float]:
     """Return width and height, in inches, of a ponder map whose tokens take up to `most` steps."""
     longest = min(max(map(len, names)), _LONGEST)
-    if longest > _LONG:
-        return min(2.2 + 0.08 * longest + 0.4 * most, 16.0), min(1.0 + 0.26 * len(names), 24.0)
-    return min(max(1.8 + 0.38 * len(names), 4.0), 16.0), min(1.1 + 0.28 * most, 10.0)
+    room = 0.08 * max(longest - 10, 0)  # of long names, which are rotated
+    return min(max(1.8 + 0.38 * len(names), 4.0), 16.0), min(1.1 + 0.28 * most, 10.0) + room
 
 
 def _shades(steps: Tensor, halting: Tensor | None) -> Tensor:

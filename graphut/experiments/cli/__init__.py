@@ -17,13 +17,12 @@ COMMANDS = {
     "predict": "write a model's predictions for your own graphs to a file",
     "generate": "answer texts with the model in a folder, and print its steps",
     "show": "draw the steps and the attention of a model for a text",
-    "plot": "draw loss, accuracy and steps by epoch",
     "report": "write an HTML page about a run",
     "info": "describe the run in a folder",
     "topology": "describe and draw a topology, or compare several in training",
 }
 
-_HOMES = {name: f"runs:{name}" for name in ("info", "plot", "report")}
+_HOMES = {name: f"runs:{name}" for name in ("info", "report")}
 _HOMES |= {name: f"own_graphs:{name}" for name in ("partition", "predict")}
 """Module and function of a command, if it is not the `main` of a module with its name."""
 

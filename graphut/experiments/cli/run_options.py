@@ -110,7 +110,7 @@ class Show(OnDevice):
     """Draw the steps of each token, or the attention of each step and head, for one text.
 
     For a task on graphs, draw the active nodes of each step, for one test graph. A .gif animates
-    the active tokens, or the attention, of each step (of the decoder, if there is one).
+    the active tokens of each step (of the decoder, if there is one).
     """
 
     folder: str = word("the folder of a run or of a saved model", "FOLDER")
@@ -120,17 +120,6 @@ class Show(OnDevice):
 
     def _check_values(self) -> None:
         check_picture_path(self.out, "gif")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plot(CheckedConfig):
-    """Draw loss, accuracy and steps by epoch, of one run or of several to compare."""
-
-    folders: tuple[str, ...] = word("the folder of a run", "FOLDER")
-    out: str = argument(MISSING, "the picture: .png, .pdf or .svg", "FILE")
-
-    def _check_values(self) -> None:
-        check_picture_path(self.out)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +166,7 @@ class Topology(CheckedConfig):
 
 _COMMANDS: dict[str, type[CheckedConfig]] = {
     kind.__name__.lower(): kind
-    for kind in (Eval, Partition, Predict, Generate, Show, Plot, Report, Info, Topology)
+    for kind in (Eval, Partition, Predict, Generate, Show, Report, Info, Topology)
 }
 
 
@@ -188,9 +177,8 @@ _READ_MODELS = ("generate", "predict", "show")
 def read_options(command: str, argv: Sequence[str]) -> Namespace:
     """Parse and check the options of a command, such as `eval` or `generate`.
 
-    In the result, `runs` are the runs that it reads, and `run` is a single one. `search` are the
-    generation options (None if the task has none), and `changed` the settings of the model that
-    differ.
+    In the result, `run` is the run that it reads. `search` are the generation options (None if the
+    task has none), and `changed` the settings of the model that differ.
     """
     kind = _COMMANDS[command]
     parser = command_parser(f"graphut {command}", kind)
@@ -202,11 +190,8 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
         add_options(group, GenerationOptions, skip if command == "eval" else ["generator"])
     options: Namespace = parser.parse_args(argv)
     vars(options).update(vars(build(kind, vars(options))))
-    folders = [options.folder] if "folder" in options else vars(options).get("folders", [])
-    reads = open_model if command in _READ_MODELS else Run.open
-    options.runs = [reads(folder) for folder in dict.fromkeys(folders)]
     if "folder" in options:
-        [options.run] = options.runs
+        options.run = (open_model if command in _READ_MODELS else Run.open)(options.folder)
         _check_run(command, options, options.run)
     return options
 

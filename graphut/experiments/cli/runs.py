@@ -1,18 +1,16 @@
-"""`graphut info`, `plot` and `report`: describe runs as text, as curves and as a page."""
+"""`graphut info` and `report`: describe runs as text and as a page."""
 
 from argparse import Namespace
 from collections.abc import Mapping
 from textwrap import TextWrapper
 from typing import Any
 
-from graphut._files import reraise_for_file, write_atomically
+from graphut._files import write_atomically
 from graphut.experiments.cli.options import pick_device
 from graphut.experiments.messages import pluralize
 from graphut.experiments.report import RunRecord, Setup, run_report
 from graphut.experiments.training import Run
 from graphut.experiments.training.run_files import METRICS, read_metrics
-from graphut.plotting import draw_training
-from graphut.plotting.figure import save_figure
 
 
 def info(arguments: Namespace) -> int:
@@ -25,24 +23,6 @@ def info(arguments: Namespace) -> int:
     _print("training", _listing(vars(run.training)))
     _print("progress", _progress(run))
     print(f"command   {Setup.of(run.task_name, run.options, run.imports).command()}")
-    return 0
-
-
-def plot(arguments: Namespace) -> int:
-    """Draw the training curves of runs: loss, accuracy and steps in each epoch."""
-    folders = [run.folder for run in arguments.runs]
-    names = [folder.absolute().name for folder in folders]
-    if len(set(names)) < len(names):
-        names = [str(folder) for folder in folders]
-    files = [folder / METRICS for folder in folders]
-    runs = {name: read_metrics(file) for name, file in zip(names, files, strict=True)}
-    for name, epochs in runs.items():
-        if not epochs:
-            raise ValueError(f"no epoch of the run {name} is complete: there is nothing to draw")
-    with reraise_for_file(", ".join(map(str, files))):
-        figure = draw_training(runs)
-    save_figure(figure, arguments.out)
-    print(arguments.out)
     return 0
 
 

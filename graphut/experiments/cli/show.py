@@ -14,13 +14,7 @@ from graphut.experiments.cli.options import pick_device
 from graphut.experiments.tasks import GraphTask, Task
 from graphut.experiments.training.generation import AttentionTable, PonderedPart, attention_tables
 from graphut.experiments.training.learners import AnyLearner
-from graphut.plotting import (
-    animate_attention,
-    animate_frontier,
-    draw_attention,
-    draw_frontier,
-    draw_ponder,
-)
+from graphut.plotting import animate_frontier, draw_attention, draw_frontier, draw_ponder
 from graphut.plotting.attention import MAX_PANELS, attention_size
 from graphut.plotting.figure import BLUE, new_figure, save_figure, shortened
 from graphut.plotting.frontier import place_nodes
@@ -53,10 +47,7 @@ def main(arguments: Namespace) -> int:
         return _show_graph(learner, run.task(), text, out, animated)
     [answer] = learner.generate([text], search, get_attention=True)
     parts, written = answer.parts, answer.text.removeprefix(text)
-    if animated and what == "attention":
-        *_, table = attention_tables(parts)  # of the decoder: its attention to the encoder
-        _save(animate_attention(table.weights, table.queries, table.keys), out)
-    elif animated:
+    if animated:
         ponder = parts[-1].ponder
         names = parts[-1].node_names
         _save(animate_frontier(ponder.layouts[0], ponder.steps, names=names), out)

@@ -4,16 +4,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 import torch
 
-from graphut.experiments.cli import main, runs
+from graphut.experiments.cli import main
 from graphut.experiments.tasks import Task
 from graphut.experiments.training import Run, Trainer
-from graphut.experiments.training.run_files import METRICS, read_metrics
-from graphut.plotting import draw_training
+from graphut.experiments.training.run_files import METRICS
 from tests.experiments.cli.damage import damaged
 
 
@@ -80,23 +78,6 @@ def _states(folder: Path, task: Task) -> dict[str, torch.Tensor]:
 def test_info_of_a_run_that_has_just_begun(copied_run: Path, output: Callable[..., str]) -> None:
     (copied_run / METRICS).unlink()
     assert "progress  no epoch is complete yet" in output("info", copied_run)
-
-
-def test_plot_draws_the_metrics_of_runs(
-    finished_run: Path, tmp_path: Path, output: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drawn: list[Any] = []
-    monkeypatch.setattr(
-        runs, "draw_training", lambda each: drawn.append(each) or draw_training(each)
-    )
-    other, out = Path(shutil.copytree(finished_run, tmp_path / "other")), tmp_path / "curves.png"
-    assert output("plot", str(finished_run), str(other), "--out", str(out)) == f"{out}\n"
-    assert out.read_bytes().startswith(b"\x89PNG")
-    lines = read_metrics(finished_run / METRICS)
-    assert drawn == [{"sort": lines, "other": lines}] and lines[0]["active"]["encoder"][0] == 1
-    same_name = other.rename(tmp_path / finished_run.name)
-    output("plot", str(finished_run), str(same_name), "--out", str(tmp_path / "a.svg"))
-    assert [*drawn[1]] == [str(finished_run), str(same_name)]
 
 
 def test_report_writes_a_page(
