@@ -29,8 +29,7 @@ def as_layout(graph: DGLGraph | EdgeLayout, etype: Any = None) -> EdgeLayout:
     ------
     TypeError, ValueError
         If `graph` has another type, if it has several edge types and `etype` is not given, or if
-        its batch sizes do not add up to its number of nodes, or if a tensor of the layout was
-        written in place.
+        its batch sizes do not add up to its number of nodes.
 
     Examples
     --------
@@ -39,7 +38,6 @@ def as_layout(graph: DGLGraph | EdgeLayout, etype: Any = None) -> EdgeLayout:
     tensor([0, 2])
     """
     if isinstance(graph, EdgeLayout):
-        graph.check_unwritten()
         return graph
     if not isinstance(graph, DGLGraph):
         raise TypeError(
@@ -61,7 +59,6 @@ def as_layout(graph: DGLGraph | EdgeLayout, etype: Any = None) -> EdgeLayout:
             layout = _read(graph, canonical)
         keep_layout(graph, canonical, layout)
         return layout
-    layouts[canonical].check_unwritten()
     return layouts[canonical]
 
 

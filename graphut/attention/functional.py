@@ -125,7 +125,7 @@ def edge_attention(
     torch.Size([2, 4, 8])
     """
     if in_jit_trace():
-        raise RuntimeError("torch.jit.trace cannot record edge_attention: use torch.export")
+        raise RuntimeError("torch.jit.trace cannot record edge_attention: use torch.compile")
     layout = as_layout(graph)
     checked = not checks_are_skipped()
     if checked:

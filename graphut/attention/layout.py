@@ -7,7 +7,7 @@ consecutive. `CSRLayout` holds all other graphs in compressed sparse row (CSR) f
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any, ClassVar, TypeVar
@@ -15,18 +15,15 @@ from weakref import ref
 
 import torch
 from torch import Tensor
-from torch.compiler import is_compiling
 from torch.nn.functional import pad
-from torch.utils import _pytree as pytree
 
 from graphut.attention.checks import check_index, check_range
 from graphut.attention.kernel_library import sort_edges
 from graphut.attention.ragged import ragged_arange
-from graphut.attention.tracing import cached_property, is_exporting, outside_inference
+from graphut.attention.tracing import cached_property, outside_inference
 
 Device = torch.device | str
 T = TypeVar("T")
-L = TypeVar("L", bound=type)
 _ALIGNED = 16  # bytes; kernels are compiled for such addresses
 
 
@@ -59,10 +56,8 @@ class EdgeLayout(ABC):
     # Weak: a cycle of references would keep memory of a device until a garbage collection.
     _original: ref[EdgeLayout] | None = field(default=None, repr=False)
     _cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
-    _writes: dict[str, int] = field(default_factory=dict, init=False, repr=False)
 
     _index_names: ClassVar[tuple[str, ...]]  # the fields with index tensors
-    _size_names: ClassVar[tuple[str, ...]] = ("num_src",)  # sizes that are not shapes of tensors
 
     def __repr__(self) -> str:
         return (
@@ -77,11 +72,9 @@ class EdgeLayout(ABC):
                 self._replace_tensors(Tensor.clone)  # the caller may write to the checked tensors
             if not self._facts:
                 self._facts.update(self._find_facts())
-        self.check_unwritten()
 
     def __getstate__(self) -> dict[str, Any]:
-        self.check_unwritten()
-        state = {**vars(self), "_copies": {}, "_cache": {}, "_original": None, "_writes": {}}
+        state = {**vars(self), "_copies": {}, "_cache": {}, "_original": None}
         state.pop("device", None)  # a file can be loaded to another device
         return state
 
@@ -89,21 +82,6 @@ class EdgeLayout(ABC):
         for name in (*self._index_names, "edge_ids", "dst_lengths", "src_lengths"):
             if (tensor := getattr(self, name)) is not None:
                 object.__setattr__(self, name, change(tensor))
-
-    def check_unwritten(self) -> None:
-        """Raise `ValueError` if a tensor was written in place: stored results would be wrong."""
-        if is_compiling():
-            return
-        if not self._writes:
-            tensors = {name: x for name, x in vars(self).items() if isinstance(x, Tensor)}
-            self._writes.update({name: count_writes(x) for name, x in tensors.items()})
-        state = vars(self)
-        for name, writes in self._writes.items():
-            if (0 if state[name].is_inference() else state[name]._version) != writes:
-                raise ValueError(
-                    f"{name} of a layout was written in place, but the layout has stored facts "
-                    "about its edges: make a new layout, for example with layout_from_edges"
-                )
 
     def _check(self) -> None:
         for name in (*self._index_names, "edge_ids"):
@@ -230,14 +208,8 @@ class EdgeLayout(ABC):
             return stored
         with outside_inference():
             result = make(self, *args)
-        if not is_exporting():
-            self._cache[key] = result
+        self._cache[key] = result
         return result
-
-
-def count_writes(tensor: Tensor) -> int:
-    """Return how often a tensor was modified in place; 0 if torch does not count it."""
-    return 0 if tensor.is_inference() else tensor._version
 
 
 def node_counts(layout: EdgeLayout) -> tuple[Tensor]:
@@ -323,62 +295,6 @@ def _view(memory: Tensor, start: int, like: Tensor) -> Tensor:
     return memory[start : start + like.nbytes].view(like.dtype).view(like.shape)
 
 
-@dataclass(frozen=True)
-class _Constants:
-    """The properties of a layout that are constant in an exported program."""
-
-    extra_nodes: bool
-    has_empty_rows: bool
-    is_monotone: bool
-    # A layout is mostly flattened and unflattened with the same tensors. Then this one is returned,
-    # with its cache.
-    layout: Any = field(default=None, compare=False, repr=False)
-
-
-def as_pytree(cls: L) -> L:
-    """Register a class of layouts as a pytree whose leaves are index tensors and sizes."""
-    make: Any = cls
-    indices = (*make._index_names, "edge_ids", "dst_lengths", "src_lengths")
-    names = (*indices, *make._size_names)
-
-    def flatten(layout: Any) -> tuple[list[Any], _Constants]:
-        constants = _Constants(
-            extra_nodes=layout.extra_nodes,
-            has_empty_rows=layout.has_empty_rows,
-            is_monotone=layout._facts.get("falls") == 0,
-            layout=layout,
-        )
-        return [getattr(layout, name) for name in names], constants
-
-    def flatten_with_keys(layout: Any) -> tuple[list[tuple[Any, Any]], _Constants]:
-        leaves, constants = flatten(layout)
-        return [(pytree.GetAttrKey(k), x) for k, x in zip(names, leaves, strict=True)], constants
-
-    def unflatten(leaves: Iterable[Any], constants: _Constants) -> Any:
-        values, layout = dict(zip(names, leaves, strict=True)), constants.layout
-        old = {} if layout is None else {name: getattr(layout, name) for name in names}
-        if old and all(x is old[k] or (type(x) is int and x == old[k]) for k, x in values.items()):
-            return layout
-        facts = {
-            "empty_rows": int(constants.has_empty_rows),
-            "falls": int(not constants.is_monotone),
-            "edges": values.pop("num_edges", None),
-        }
-        return make(**values, extra_nodes=constants.extra_nodes, _facts=facts, _trusted=True)
-
-    pytree.register_pytree_node(
-        cls,
-        flatten,
-        unflatten,
-        serialized_type_name=f"graphut.{cls.__name__}",
-        flatten_with_keys_fn=flatten_with_keys,
-        to_dumpable_context=lambda c: [c.extra_nodes, c.has_empty_rows, c.is_monotone],
-        from_dumpable_context=lambda flags: _Constants(*flags),
-    )
-    return cls
-
-
-@as_pytree
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class IntervalLayout(EdgeLayout):
     """Destination `i` attends to the sources `lo[i], ..., hi[i] - 1`.
@@ -398,7 +314,6 @@ class IntervalLayout(EdgeLayout):
     lo: Tensor  #: (num_dst,) int64, the first source of each destination
     hi: Tensor  #: (num_dst,) int64, the end of its sources; equal to `lo` without in-edges
     _index_names: ClassVar = ("lo", "hi")
-    _size_names: ClassVar = ("num_src", "num_edges")
 
     def _check_rows(self) -> None:
         lo, hi = self.lo, self.hi
@@ -425,7 +340,7 @@ class IntervalLayout(EdgeLayout):
 
     @property
     def num_dst(self) -> int:
-        return self.lo.shape[0]  # `len` would be a constant of an exported program
+        return self.lo.numel()
 
     @property
     def num_edges(self) -> int:
@@ -443,7 +358,6 @@ class IntervalLayout(EdgeLayout):
         return torch.arange(self.num_edges, device=self.device) + shift
 
 
-@as_pytree
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class CSRLayout(EdgeLayout):
     """Destination `i` attends to the sources `indices[indptr[i]:indptr[i + 1]]`."""

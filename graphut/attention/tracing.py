@@ -5,15 +5,13 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.compiler import is_compiling, is_dynamo_compiling
+from torch.compiler import is_compiling
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 
 def is_tracing() -> bool:
     """Return whether tensor values cannot be read: in tracing or CUDA graph capture."""
-    if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
-        return True
-    return is_compiling()
+    return is_capturing() or is_compiling()
 
 
 def is_capturing() -> bool:
@@ -29,11 +27,6 @@ def is_intercepted() -> bool:
 def in_jit_trace() -> bool:
     """Return whether `torch.jit.trace` is active."""
     return torch._C._get_tracing_state() is not None
-
-
-def is_exporting() -> bool:
-    """Return whether `torch.export` is tracing; tensors made meanwhile must not be stored."""
-    return is_compiling() and not is_dynamo_compiling()
 
 
 def outside_inference() -> AbstractContextManager[Any]:
@@ -73,6 +66,5 @@ else:
                 return self
             with outside_inference():
                 value = self.make(instance)
-            if not is_exporting():
-                object.__setattr__(instance, self.make.__name__, value)  # frozen dataclasses too
+            object.__setattr__(instance, self.make.__name__, value)  # frozen dataclasses too
             return value

@@ -13,7 +13,7 @@ from torch.compiler import is_compiling
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.checks import check_tensor
-from graphut.attention.tracing import is_capturing, is_exporting
+from graphut.attention.tracing import is_capturing
 from graphut.nn.attention import AttentionRecord
 from graphut.nn.checks import (
     FINITE_CHECKS,
@@ -216,7 +216,6 @@ def begin_call(
     if isinstance(graph, Sequence):
         layouts = _block_layouts(layer, graph, edge_options)
     elif isinstance(graph, EdgeLayout):
-        graph.check_unwritten()
         layouts = [graph]
     else:
         check_same_nodes(graph)
@@ -225,7 +224,6 @@ def begin_call(
     if layout.device != feat.device:
         layouts = [each.to(feat.device) for each in layouts]
         layout = layouts[0]
-        layout.check_unwritten()
     num_given, num_dst = layout.num_src, layout.num_dst
     if num_dst > num_given:
         raise ValueError(
@@ -270,21 +268,12 @@ def begin_call(
         records=get_attention or get_steps,
         is_list=is_list,
     )
-    if call.is_traced:
-        _refuse_recording(layer)
+    if call.is_traced and is_capturing() and needs_host(layer):
+        raise RuntimeError(
+            "a CUDA graph cannot record how many nodes halt in each step: use the rule "
+            "FixedDepth() or halted='running'"
+        )
     return call
-
-
-def _refuse_recording(layer: Any) -> None:
-    """Raise an error if a program is recorded, but nodes halt when the host cannot know it."""
-    if not needs_host(layer):
-        return
-    for happens, name in ((is_capturing(), "a CUDA graph"), (is_exporting(), "torch.export")):
-        if happens:
-            raise RuntimeError(
-                f"{name} cannot record how many nodes halt in each step: use the rule "
-                "FixedDepth() or halted='running'"
-            )
 
 
 def needs_host(layer: Any) -> bool:

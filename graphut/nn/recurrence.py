@@ -11,7 +11,6 @@ from torch.compiler import is_compiling
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.checks import check_tensor
-from graphut.attention.tracing import is_exporting
 from graphut.nn.call import begin_call, close_call, needs_host
 from graphut.nn.checks import check_batch_norm, check_event_driven, check_separate_steps
 from graphut.nn.halting import HaltingUnit
@@ -257,7 +256,7 @@ class AdaptiveRecurrence(nn.Module):
             options["edge_feat"] = edge_feat
         if edge_weight is not None:
             options["edge_weight"] = edge_weight
-        if is_compiling() and not is_exporting() and needs_host(self):
+        if is_compiling() and needs_host(self):
             return _uncompiled(self, graph, feat, **options)
         call = begin_call(self, graph, feat, **options)
         output = run_call(call)

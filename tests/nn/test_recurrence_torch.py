@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch._dynamo.exc import Unsupported
 
-from graphut.nn import LayerAsConv
 from tests.helpers import assert_same, gradients, name_of
 from tests.nn.cases import Case, build_case, engine
 
@@ -38,12 +37,6 @@ def test_recurrence_compiles_as_a_whole_where_the_host_asks_for_nothing(
     modes: dict[str, Any], compiler: str
 ) -> None:
     assert_same_when_compiled(build_case(**modes, max_steps=2), compiler)
-
-
-def test_recurrence_with_a_frontier_cannot_be_exported() -> None:
-    case = build_case()
-    with pytest.raises(RuntimeError, match=r"torch.export cannot record how many nodes halt"):
-        torch.export.export(LayerAsConv(case.layer), (case.graph, case.feat), strict=False)
 
 
 # The compiler looks at the gradients of the results of an uncompiled part.
