@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from math import inf, isfinite, prod
+from math import inf, isfinite
 from threading import local
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.autograd import forward_ad
-from torch.linalg import vector_norm
 
-from graphut.attention import kernel_library
-from graphut.attention.edge_sums import edge_dot, edge_sum
 from graphut.attention.ragged import row_maxima
 from graphut.attention.tracing import is_intercepted, is_tracing
 
@@ -256,33 +253,11 @@ def check_frontier(layout: EdgeLayout, frontier: Tensor) -> None:
         raise ValueError(f"frontier names destination {missing}; the graph has {layout.num_dst}")
 
 
-def check_features(call: AttentionCall) -> None:
-    """Raise if a feature is not finite, or if a score or a sum of values overflows."""
-    if is_tracing():
-        return
-    # |q . k| <= |q| |k|: one pass over each table. The margin leaves room for any finite bias.
-    width = torch.finfo(call.score_dtype)
-    query, key, value = _bound_norms(call.query, call.key, call.value)
-    score = query * key * max(1.0, abs(call.scale))
-    if call.edge_query is not None and call.edge_feat is not None:
-        score += prod(_bound_norms(call.edge_query, call.edge_feat))
-    if score < width.max * width.eps / 4 and isfinite(value):
-        return
-    check_finite(query=call.query, key=call.key, value=call.value)
-    _check_scores(call)
-    _check_sums(call)
-
-
-def _bound_norms(*tables: Tensor) -> list[float]:
-    """Return, for each table `(N, H, D)`, an upper bound (or inf) of the norms of its N rows."""
-    library = kernel_library.LIBRARY
-    if library is not None and all(map(library.reads, tables)):
-        return library.norms(*tables)
-    wide = torch.promote_types(tables[0].dtype, torch.float32)
-    # One norm is slow if the rows have gaps.
-    dims = [None if table.is_contiguous() else (1, 2) for table in tables]
-    norms = (vector_norm(x.detach(), dim=d, dtype=wide) for x, d in zip(tables, dims, strict=True))
-    return [float(norm.sum()) for norm in norms]
+def refuse_output(query: Tensor, key: Tensor, value: Tensor) -> None:
+    """Raise `ValueError` that says why the output of attention is not finite."""
+    check_finite(query=query, key=key, value=value)
+    wide = torch.promote_types(query.dtype, torch.float32)
+    raise ValueError(f"scores or values overflow {wide}: scale down queries, keys, bias or values")
 
 
 def check_finite(*, may_be_minus_inf: bool = False, **tables: Tensor) -> None:
@@ -303,43 +278,6 @@ def check_finite(*, may_be_minus_inf: bool = False, **tables: Tensor) -> None:
                 f"{name}{place} is {table[tuple(place)].item()}: it must be "
                 f"{must if may_be_minus_inf else 'finite'}"
             )
-
-
-def _check_scores(call: AttentionCall) -> None:
-    row, source, _ = call.edges
-    query, key = (x.detach().abs().double() for x in (call.query, call.key))
-    terms = edge_dot(query, key, row, source) * max(1.0, abs(call.scale))
-    bias = call.bias()
-    if bias is not None:
-        terms = terms + bias.detach().masked_fill(bias == -inf, 0.0).abs()
-    for edge, head in _overflows(call, terms):
-        raise ValueError(
-            f"the score of source {int(source[edge])} for destination {_node(call, row[edge])}, "
-            f"head {head}, overflows {call.score_dtype}: scale down queries, keys or bias"
-        )
-
-
-def _check_sums(call: AttentionCall) -> None:
-    # A backend may sum values before it divides by the sum of weights.
-    row, source, _ = call.edges
-    value, factors = call.value.detach().abs().double(), call.weight_factors()
-    weights = value.new_ones(len(row), value.shape[1])
-    if factors is not None:
-        weights = weights * factors.detach().abs()
-    sums = edge_sum(weights, value, row, source, call.query.shape[0])
-    for first, head, _ in _overflows(call, sums):
-        raise ValueError(
-            f"the sum of the values that destination {_node(call, first)} attends to, head {head}, "
-            f"overflows {call.score_dtype}: scale down the values"
-        )
-
-
-def _overflows(call: AttentionCall, sums: Tensor) -> list[list[int]]:
-    return (~(sums <= torch.finfo(call.score_dtype).max)).nonzero().tolist()
-
-
-def _node(call: AttentionCall, row: Tensor | int) -> int:
-    return int(row if call.frontier is None else call.frontier[row])
 
 
 def check_nonempty_rows(call: AttentionCall) -> None:

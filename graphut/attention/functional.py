@@ -12,16 +12,18 @@ from graphut.attention.backend import AttentionCall
 from graphut.attention.checks import (
     check_call,
     check_edge_feat,
-    check_features,
+    check_finite,
     check_nonempty_rows,
     checks_are_skipped,
+    refuse_output,
 )
 from graphut.attention.dgl_layouts import as_layout
 from graphut.attention.dropout import draw_seed
 from graphut.attention.edge_sums import edge_sum
 from graphut.attention.layout import EdgeLayout
+from graphut.attention.native.attention import NATIVE
 from graphut.attention.registry import check_backend, choose
-from graphut.attention.tracing import in_jit_trace, outside_autocast
+from graphut.attention.tracing import in_jit_trace, is_tracing, outside_autocast
 
 
 def edge_attention(
@@ -108,8 +110,7 @@ def edge_attention(
     TypeError, ValueError
         If shapes, dtypes, devices or the frontier do not fit the graph, if the backend is unknown,
         or if a destination has no in-edge with a score above `-inf`. On the CPU also if a feature
-        or scale is not finite, or if a score or a sum of values overflows; in a compiled program
-        only if the output is not finite.
+        or the output is not finite; a compiled program checks the output of `"native"` alone.
     RuntimeError
         In `torch.jit.trace`.
 
@@ -155,17 +156,25 @@ def edge_attention(
     if checked and not allow_zero_in_degree:
         check_nonempty_rows(call)
     chosen = choose(backend, call)
-    if checked and query.device.type == "cpu":  # on a GPU, the check would wait for the device
-        check_features(call)
+    if checked:
+        check_finite(query=query, key=key, value=value)  # the weight of an infinite key may be 0
     with outside_autocast(query.device.type):
         out, weights = chosen.attend(call)
         if call.edge_feat is not None and weights is not None:
             out = out + _attended_edges(call, weights, edge_map).to(out.dtype)
+    if checked and chosen is not NATIVE and _overflows(out):
+        refuse_output(query, key, value)
     if not get_attention:
         return out
     assert weights is not None
     by_edge = weights.new_zeros(layout.num_edges, weights.shape[1])
     return out, by_edge.index_copy(0, call.edges[2], weights)
+
+
+def _overflows(out: Tensor) -> bool:
+    # The values of a GPU are not read, which would wait for it, and tracing has no values.
+    is_known = out.device.type == "cpu" and not is_tracing()
+    return is_known and not bool(out.detach().isfinite().all())
 
 
 def _as_int(seed: Any) -> int:

@@ -10,7 +10,6 @@ from ctypes import POINTER, Structure, c_double, c_int, c_int64, c_uint32, c_voi
 from functools import lru_cache
 from hashlib import sha256
 from importlib.machinery import EXTENSION_SUFFIXES
-from math import sqrt
 from pathlib import Path
 
 import torch
@@ -31,16 +30,6 @@ class Rows(Structure):
         """Return the structure for features `(N, H, D)`, whose row `i` is `table[index[i]]`."""
         place = None if index is None else index.data_ptr()
         return cls(table.data_ptr(), *table.stride()[:2], place)
-
-
-class Table(Structure):
-    """A C structure of features `(N, H, D)`; a kernel writes their `square_sum`."""
-
-    _fields_ = [
-        ("rows", Rows),
-        *((name, c_int64) for name in ("count", "heads", "feats")),
-        ("square_sum", c_double),
-    ]
 
 
 class Call(Structure):
@@ -82,7 +71,6 @@ class Library:
         for name, *arguments in (
             ("forward", call, c_int),
             ("backward", call, c_int),
-            ("square_sums", POINTER(Table), c_int64, c_int64, c_int),
             ("sort_edges", *[pointer] * 2, c_int64, c_int64, *[pointer] * 3),
         ):
             getattr(self._dll, f"graphut_{name}").argtypes = arguments
@@ -105,18 +93,6 @@ class Library:
             src.data_ptr(), dst.data_ptr(), src.numel(), num_dst, *pointers
         )
         return results
-
-    def reads(self, table: Tensor) -> bool:
-        """Return whether the kernels can read a table `(N, H, D)` without a copy."""
-        plain = table.stride(2) == 1 and not table.is_neg()
-        return plain and table.device.type == "cpu" and table.dtype in DTYPES
-
-    def norms(self, *tables: Tensor) -> list[float]:
-        """Return the norm of each table `(N, H, D)`; infinite if its square overflows."""
-        structs = (Table * len(tables))(*(Table(Rows.of(table), *table.shape) for table in tables))
-        threads, dtype = torch.get_num_threads(), DTYPES[tables[0].dtype]
-        self._dll.graphut_square_sums(structs, len(structs), threads, dtype)
-        return [sqrt(table.square_sum) for table in structs]
 
 
 def find_library() -> Library | None:

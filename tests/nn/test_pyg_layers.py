@@ -143,7 +143,7 @@ def test_transformer_conv_in_jit_trace_takes_other_graphs() -> None:
     traced = torch.jit.trace(layer, (normal(4, 8), EDGES))
     feat = normal(6, 8, seed=1)
     assert_same([traced(feat, layout)], [layer(feat, layout)])
-    with pytest.raises(RuntimeError, match=r"cannot record edge_attention: use torch\.export"):
+    with pytest.raises(RuntimeError, match=r"cannot record edge_attention: use torch\.compile"):
         torch.jit.trace(LayerAsConv(MultiHeadAttention(8, 2)), (torch.zeros(4, 8), EDGES))
 
 

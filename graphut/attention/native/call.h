@@ -32,13 +32,6 @@ struct Rows {
 
 constexpr int64_t AHEAD = 4;  // rows to prefetch when a row is copied
 
-// A table of `count` rows, and the sum of the squares of its entries.
-struct Table {
-    Rows rows;
-    int64_t count, heads, feats;
-    double square_sum;
-};
-
 struct Call {
     // Sizes
     int64_t rows, heads, key_feats, value_feats, sources, threads;

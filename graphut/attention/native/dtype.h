@@ -40,35 +40,6 @@ Kernel choose(const Call& call, int64_t lanes, int64_t edge_cost) {
     return std::is_same_v<S, bfloat16> && multiplies_pairs() ? PAIRS : INTERVAL;
 }
 
-constexpr int64_t OWN_THREAD = 1 << 15;  // entries that justify a thread
-
-// The part of the current thread in the sum of squares of a table.
-template <class S, class T>
-double square_sum(const Table& table) {
-    constexpr int W = LANES<T>, N = 4;
-    const bool flat = table.rows.head == table.feats;  // heads are adjacent in memory
-    const int64_t heads = flat ? 1 : table.heads, feats = flat ? table.heads * table.feats : table.feats;
-    Vec<T> sums[N] = {};
-#pragma omp for nowait
-    for (int64_t i = 0; i < table.count; ++i)
-        for (int64_t h = 0; h < heads; ++h) {
-            const S* from = table.rows.at<S>(i, h);
-            int64_t f = 0;
-            for (; f + N * W <= feats; f += N * W)
-                for (int n = 0; n < N; ++n) {
-                    const Vec<T> x = load<T>(from + f + n * W);
-                    sums[n] += x * x;
-                }
-            for (; f < feats; f += W) {
-                const Vec<T> x = load<T>(from + f, feats - f);
-                sums[0] += x * x;
-            }
-        }
-    double total = 0;
-    for (int n = 0; n < N; ++n) total += lane_sum<T>(sums[n]);
-    return total;
-}
-
 }  // namespace
 
 template <class S, class T>
@@ -89,19 +60,6 @@ void Kernels<S, T>::backward(const Call& call) {
         if (kernel == PAIRS) return interval_backward<S, Pair>(call);
 #endif
     kernel == INTERVAL ? interval_backward<S, T>(call) : row_backward<S, T>(call);
-}
-
-template <class S, class T>
-void Kernels<S, T>::square_sums(Table* tables, int64_t count, int64_t threads) {
-    int64_t numbers = 0;
-    for (int64_t t = 0; t < count; ++t)
-        numbers += tables[t].count * tables[t].heads * tables[t].feats;
-#pragma omp parallel num_threads(std::min(threads, 1 + numbers / OWN_THREAD))
-    for (int64_t t = 0; t < count; ++t) {
-        const double part = square_sum<S, T>(tables[t]);
-#pragma omp atomic
-        tables[t].square_sum += part;
-    }
 }
 
 }  // namespace graphut

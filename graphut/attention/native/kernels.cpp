@@ -50,11 +50,4 @@ void graphut_sort_edges(const int64_t* src, const int64_t* dst, int64_t edges, i
             source[at] = row[at - start[i]].first, order[at] = row[at - start[i]].second;
     }
 }
-
-// Adds the sum of squares of each table to its `square_sum`.
-void graphut_square_sums(Table* tables, int64_t count, int64_t threads, int dtype) {
-    if (dtype == FLOAT64) return Kernels<double, double>::square_sums(tables, count, threads);
-    if (dtype == BFLOAT16) return Kernels<bfloat16, float>::square_sums(tables, count, threads);
-    Kernels<float, float>::square_sums(tables, count, threads);
-}
 }

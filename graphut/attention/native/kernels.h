@@ -9,7 +9,6 @@ template <class S, class T>
 struct Kernels {
     static int forward(const Call& call);  // returns whether the output is finite
     static void backward(const Call& call);
-    static void square_sums(Table* tables, int64_t count, int64_t threads);
 };
 
 // Whether this build and this processor multiply pairs of bfloat16.

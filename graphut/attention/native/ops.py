@@ -9,7 +9,7 @@ from torch import Tensor
 from torch._C._functorch import is_batchedtensor, is_legacy_batchedtensor
 
 from graphut.attention import kernel_library
-from graphut.attention.checks import check_finite
+from graphut.attention.checks import refuse_output
 from graphut.attention.dropout import drop_below, seed_hash
 from graphut.attention.kernel_library import DTYPES, Call, Library, Rows
 from graphut.attention.tracing import cached_property
@@ -133,7 +133,7 @@ def forward(tables: Tables, parts: Sequence[Part], scalars: ScalarArgs) -> tuple
         call, rows = _part_call(tables, part, scalars, number)
         call.out, call.softmax = Rows.of(out, rows), softmax.data_ptr()
         if not library.forward(call, DTYPES[tables.query.dtype]):
-            _raise_overflow(softmax.dtype, query, key, value)
+            refuse_output(query, key, value)
     return out, softmax
 
 
@@ -165,13 +165,8 @@ def forward_table(
     library = kernel_library.LIBRARY
     assert library is not None
     if not library.forward(call, DTYPES[dtype]):
-        _raise_overflow(softmax.dtype, query, *table.unbind(1))
+        refuse_output(query, *table.unbind(1))
     return out, softmax
-
-
-def _raise_overflow(dtype: torch.dtype, query: Tensor, key: Tensor, value: Tensor) -> None:
-    check_finite(query=query, key=key, value=value)
-    raise ValueError(f"scores or values overflow {dtype}: scale them down")
 
 
 edge_attention_op = torch.library.custom_op(
