@@ -141,7 +141,7 @@ def padded(width: int, least: int = 16) -> int:
     return max(least, 1 << (width - 1).bit_length())
 
 
-WIDEST = 512  # features of a head; shared memory holds no tile of wider heads
+WIDEST = 256  # features of a head; shared memory of some GPUs holds no tile of wider heads
 PROGRAMS = 4096  # where programs take several rows: as many as run at the same time
 BY_HEAD = {"out", "to_out", "to_query", "to_key", "to_value"}
 # By the most features of a head. Up to 64 features these were the fastest of 30 on an H200.
@@ -154,8 +154,7 @@ FLOAT32 = {
 HALF = {
     64: TileSizes(64, 128, 4, 2),
     128: TileSizes(64, 64, 8, 2),
-    256: TileSizes(32, 32, 8, 1),
-    WIDEST: TileSizes(16, 16, 8, 1),
+    WIDEST: TileSizes(32, 32, 8, 1),
 }
 
 
@@ -266,7 +265,8 @@ def launches_of(
     width = max(call.query.block.value, call.value.block.value)
     if is_dense:
         by_edge = call.bias is not None or call.drop is not None
-        sizes, edges = tile_sizes(width, tensors[0].dtype, by_edge=by_edge), [edges[0]] * 2
+        sizes = tile_sizes(width, tensors[0].dtype, by_edge=by_edge, backward=backward)
+        edges = [edges[0]] * 2
         numbers = (rows, sizes.block_m), (len(edges[0].seen_from), sizes.block_n)
     else:
         sizes, numbers = row_sizes(width), ((rows, 1), (len(edges[-1].indptr) - 1, 1))
@@ -286,14 +286,19 @@ def launches_of(
     return launches[:1] if backward and known["to_key"] is None else launches
 
 
-def tile_sizes(width: int, dtype: torch.dtype, *, by_edge: bool) -> TileSizes:
+def tile_sizes(width: int, dtype: torch.dtype, *, by_edge: bool, backward: bool) -> TileSizes:
     """Return the sizes of dense tiles for heads of `width` features.
 
-    Tiles are smaller with `by_edge`, for calls with a bias or dropout, which need more registers.
+    Tiles are smaller for what needs more registers: calls with a bias or dropout, `by_edge`, and
+    gradients in float32.
     """
-    tables = (FLOAT32 if dtype == torch.float32 else HALF).items()
+    is_wide = dtype == torch.float32
+    tables = (FLOAT32 if is_wide else HALF).items()
     sizes = next(sizes for widest, sizes in tables if width <= widest)
-    return sizes._replace(block_n=min(sizes.block_n, 32)) if by_edge else sizes
+    if backward and is_wide:
+        sizes = sizes._replace(block_m=min(sizes.block_m, 32))
+    small = by_edge or (backward and is_wide)
+    return sizes._replace(block_n=min(sizes.block_n, 32)) if small else sizes
 
 
 def row_sizes(width: int) -> TileSizes:

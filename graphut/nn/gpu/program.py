@@ -376,6 +376,6 @@ def grid_of(weight: Tensor, tiles: TileSizes) -> tuple[int, int]:
 
 def product_tiles(inner: int, outer: int, dtype: torch.dtype) -> TileSizes:
     """Return the tiles of products."""
-    half = dtype.itemsize == 2
-    block_n = min(128 if half else 64, padded(outer))
-    return TileSizes(64, block_n, 4, 3, block_k=min(64 if half else 32, padded(inner)))
+    block, block_k, num_warps = (128, 64, 8) if dtype.itemsize == 2 else (64, 32, 4)
+    block_n = min(block, padded(outer))
+    return TileSizes(64, block_n, num_warps, 3, block_k=min(block_k, padded(inner)))
