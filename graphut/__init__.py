@@ -17,7 +17,6 @@ if TYPE_CHECKING:
         UniversalTransformerLMConfig,
         load,
     )
-    from graphut.sentences import sentence_graph
     from graphut.subwords import Subwords
     from graphut.vocabulary import Characters, Vocabulary, Words
 
@@ -41,7 +40,6 @@ __all__ = [
     "models",
     "nn",
     "plotting",
-    "sentence_graph",
     "topology",
 ]
 
