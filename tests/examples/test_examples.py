@@ -36,8 +36,7 @@ def run(name: str, *argv: str) -> object:
         patched.setattr(sys, "argv", [example, *argv])
         patched.syspath_prepend(EXAMPLES[0].parent)  # as `python` does
         # Each run defines the topology of its example anew.
-        others = {name: make for name, make in registry.registry.data.items() if name != "powers"}
-        patched.setattr(registry.registry, "data", others)
+        patched.delitem(registry.registry, "powers", raising=False)
         try:
             runpy.run_path(example, run_name="__main__")
         except SystemExit as ended:
