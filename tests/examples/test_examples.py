@@ -35,12 +35,12 @@ def run(name: str, *argv: str) -> object:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(sys, "argv", [example, *argv])
         patched.syspath_prepend(EXAMPLES[0].parent)  # as `python` does
-        # Each run defines the topology of its example anew.
-        patched.delitem(registry.registry, "powers", raising=False)
         try:
             runpy.run_path(example, run_name="__main__")
         except SystemExit as ended:
             return ended.code
+        finally:
+            registry.registry.pop("powers", None)  # defined anew by each run
     return 0
 
 
