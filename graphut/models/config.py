@@ -126,31 +126,6 @@ class ModelConfig(CheckedConfig):
             between = f"other than {name!r} if a topology has extra nodes between positions"
             self._check("position_signal", name not in ("learned", "relative"), between)
 
-    @classmethod
-    def preset(cls, name: str, **others: Any) -> Self:
-        """Return a configuration with the preset `HALTING_PRESETS[name]` and the fields `others`.
-
-        Examples
-        --------
-        >>> from graphut import UniversalTransformerConfig
-        >>> UniversalTransformerConfig.preset(
-        ...     "dgl_tutorial", source_vocab=28, target_vocab=28).norm
-        'pre'
-        """
-        from graphut.nn import HALTING_PRESETS
-
-        if name not in HALTING_PRESETS:
-            names = ", ".join(HALTING_PRESETS)
-            raise ValueError(f"unknown preset {name!r}; choose one of: {names}")
-        preset = HALTING_PRESETS[name]
-        recurrence = {**preset["recurrence"], "rule": preset["recurrence"]["rule"].spec()}
-        biases = {
-            "attention_bias": preset["attention"]["bias"],
-            "halting_bias": preset["halting"]["bias_init"],
-            "halting_norm": preset["halting"]["norm"],
-        }
-        return cls(**{**biases, **preset["step"], **recurrence, **others})
-
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as a dictionary that JSON can represent."""
         return asdict(self)
@@ -257,9 +232,7 @@ class UniversalGraphTransformerConfig(ModelConfig):
     num_feats: int = option(0, "features of a node; 0 where nodes have kinds", least=0)
     classes: int = option(0, "classes to choose from; 0 where edges answer")
     answer_at: Literal["node", "edge", "graph"] = option("node", "where the answers are")
-    answer_kind: Literal["class", "labels", "values"] = option(
-        "class", "kind of an answer: one class; several labels that apply or not; or values"
-    )
+    answer_kind: Literal["class", "values"] = option("class", "kind of an answer: class, or values")
     edge_feats: int = option(
         0,
         "features of an edge, including one for each type; attention reads them, or messages where "

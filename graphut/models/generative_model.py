@@ -16,13 +16,7 @@ from graphut.models.config import SearchOptions
 from graphut.models.decoders import CachedDecoder, EncodedSource, PrefixDecoder, TokenDecoder
 from graphut.models.outputs import Generation
 from graphut.models.search import beam_search, sample
-from graphut.nn import (
-    AdaptiveRecurrence,
-    PositionwiseTransition,
-    ScheduledHalting,
-    SeparableConvTransition,
-)
-from graphut.nn.layers import is_hooked
+from graphut.nn import AdaptiveRecurrence
 from graphut.sentences import Sentences, flatten
 from graphut.topology import Topology
 from graphut.vocabulary import Vocabulary
@@ -105,11 +99,6 @@ class GenerativeModel(AdaptiveModel):
             top_p=top_p,
             generator=generator,
         )
-        if any(isinstance(part, ScheduledHalting) for part in self.decoder.modules()):
-            raise ValueError(
-                "generate cannot use ScheduledHalting, whose schedule is for one graph: set "
-                "decoder.halting to a HaltingUnit, or call the model on whole sequences"
-            )
         texts = texts_in(sequences)
         if texts and get_attention:
             raise TypeError("get_attention needs token ids: encode the texts with model.encode")
@@ -190,17 +179,6 @@ class GenerativeModel(AdaptiveModel):
             )
         return logits
 
-    @property
-    def _is_extended(self) -> bool:
-        """True if a hook or a custom class acts on whole sentences, which a cache does not have."""
-        steps = self.decoder.steps
-        transitions = [step.transition for step in steps if step.transition is not None]
-        return is_hooked(self.decoder) or any(
-            not isinstance(each, PositionwiseTransition)
-            and (type(each) is not SeparableConvTransition or is_hooked(each))
-            for each in transitions
-        )
-
     def _token_decoder(
         self,
         topology: Topology,
@@ -212,17 +190,14 @@ class GenerativeModel(AdaptiveModel):
         parts = (self.decoder, source, topology, embed, self._predict, sentences)
         # The cache has only tokens, and extra nodes may change with every token.
         cacheable = topology.stable and not topology.has_extra_nodes
-        extended = self._is_extended
-        if cacheable and not extended and (source is None or source.topology.stable):
+        if cacheable and (source is None or source.topology.stable):
             return CachedDecoder(*parts)
         which = f"the topology {str(topology)!r} is"
         if source is not None:
             which = f"the topologies {str(topology)!r} and {str(source.topology)!r} are"
-        reason = f"{which} not known to be stable as a sentence grows"
-        if extended:
-            reason = "a hook or custom class in the decoder acts on whole sentences"
         warnings.warn(
-            f"{reason}, so the whole prefix is run again for every token",
+            f"{which} not known to be stable as a sentence grows, so the whole prefix is run again "
+            "for every token",
             stacklevel=5,  # the caller of generate, which torch.no_grad wraps
         )
         return PrefixDecoder(*parts)

@@ -264,7 +264,7 @@ class UniversalGraphTransformer(AdaptiveModel):
 
     @property
     def class_names(self) -> list[str]:
-        """The names of the classes, labels or values; empty if the configuration has none."""
+        """The names of the classes or values; empty if the configuration has none."""
         return self.config.class_names.split()
 
     def predictions_of(self, group: Sequence[Any], output: GraphOutput) -> list[GraphPrediction]:
@@ -295,9 +295,6 @@ class UniversalGraphTransformer(AdaptiveModel):
                 labels[target] = source  # of several in-edges, the last and likeliest stays
         elif self.config.answer_kind == "values":
             values = logits
-        elif self.config.answer_kind == "labels":
-            labels = [[names[k] for k, x in enumerate(row) if x > 0] for row in logits.tolist()]
-            shares = logits.sigmoid()
         else:
             labels = [names[index] for index in logits.argmax(1).tolist()]
             shares = logits.softmax(1)

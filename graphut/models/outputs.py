@@ -53,10 +53,9 @@ class GraphPrediction:
 
     #: The class of each node, or of the graph: its name, or its number if the model has no names.
     #: With `answer_at="edge"`: for each node, the source of its most likely in-edge, or None if no
-    #: start reaches the node (see `RegisterMessages`). With `answer_kind="labels"`: the list of
-    #: labels that apply. With "values": empty.
+    #: start reaches the node (see `RegisterMessages`). With `answer_kind="values"`: empty.
     labels: list[Any]
-    #: `(nodes, classes)` or `(1, classes)`, of classes or labels; None for "values". With
+    #: `(nodes, classes)` or `(1, classes)`; None for "values". With
     #: `answer_at="edge"`: `(edges,)`, of each edge among the in-edges of its destination; the edges
     #: of the graph come first, then the self-loops that `predict` added.
     probabilities: Tensor | None

@@ -8,7 +8,6 @@ import pytest
 
 from graphut.models import UniversalTransformerConfig, UniversalTransformerLMConfig
 from graphut.models.config import SearchOptions, UniversalGraphTransformerConfig
-from graphut.nn import HALTING_PRESETS, parse_rule
 from tests.helpers import refuses
 from tests.models.cases import small
 
@@ -93,14 +92,6 @@ def test_from_dict_names_unknown_and_missing_fields() -> None:
     refuses("unknown fields: colour, size", read, {**values, "size": 1, "colour": 2})
     del values["source_vocab"], values["target_vocab"]
     refuses("missing fields: source_vocab, target_vocab", read, values)
-
-
-def test_preset_gives_way_to_other_options() -> None:
-    options = {"source_vocab": 5, "target_vocab": 5, "norm": "post", "halted": "frozen"}
-    config = UniversalTransformerConfig.preset("dgl_tutorial", **options)
-    assert (config.norm, config.halted) == ("post", "frozen")
-    assert parse_rule(config.rule) == HALTING_PRESETS["dgl_tutorial"]["recurrence"]["rule"]
-    refuses("unknown preset 'fast'; choose .*: paper", UniversalTransformerConfig.preset, "fast")
 
 
 def test_search_options_refuse_wrong_values() -> None:

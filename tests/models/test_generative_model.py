@@ -3,18 +3,14 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from graphut import Characters, Vocabulary
-from graphut.models import generative_model
-from graphut.models.decoders import PrefixDecoder
-from graphut.nn import ScheduledHalting
-from tests.helpers import assert_same, covering, name_of, refuses
+from tests.helpers import assert_same, refuses
 from tests.models.cases import (
     EOS,
     SEARCHES,
     SOURCES,
-    STEP,
     TARGETS,
     LatterHalf,
     assert_same_generations,
@@ -23,19 +19,6 @@ from tests.models.cases import (
     logits_of,
     seeded,
 )
-
-SHOWN = {name: STEP[name] for name in ("halted", "norm", "transition")}
-SHOWN["position_signal"] = ("sinusoidal", "relative")
-
-
-@pytest.mark.parametrize("row", covering(search=SEARCHES, **SHOWN), ids=name_of)
-def test_generate_with_the_cache_equals_the_prefix_decoder(
-    row: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    search, model = row.pop("search"), build_model(**row)
-    found = model.generate(SOURCES, max_length=6, **seeded(search))
-    monkeypatch.setattr(generative_model, "CachedDecoder", PrefixDecoder)
-    assert_same_generations(found, model.generate(SOURCES, max_length=6, **seeded(search)))
 
 
 @pytest.mark.parametrize("search", SEARCHES[:-1], ids=str)
@@ -146,13 +129,6 @@ def test_generate_gives_the_attention_of_a_continued_text(prompts: Any) -> None:
         assert text.encoder is None and text.decoder is not None
         assert text.decoder.steps.tolist() == text.source_steps + text.steps
         assert not text.decoder.halting[0].isnan().any()
-
-
-def test_generate_refuses_a_schedule_for_the_nodes_of_one_graph() -> None:
-    model = build_language_model()
-    schedule = ScheduledHalting(torch.tensor([4, 1]))
-    for model.decoder.halting in (schedule, nn.ModuleList([schedule])):
-        refuses("generate cannot use ScheduledHalting", model.generate, [[2], [3]], max_length=3)
 
 
 def test_generate_takes_texts_and_gives_texts() -> None:

@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from graphut.models import UniversalTransformer, UniversalTransformerConfig
-from graphut.nn import HALTING_PRESETS, parse_rule
-from graphut.nn.signals import make_signal
+from graphut.models import UniversalTransformer
+from graphut.nn import parse_rule
 from graphut.sentences import target_labels
 from graphut.topology import parse
 from tests.helpers import assert_same, covering, name_of, refuses
@@ -79,7 +78,6 @@ def test_generate_is_the_forward_pass_again_and_again(row: dict[str, Any]) -> No
     assert_decodes_as_forward(model, SOURCES, 6)
 
 
-@pytest.mark.filterwarnings("ignore:hooks or custom classes in the decoder")
 @pytest.mark.parametrize(
     "row",
     covering(change=(LowRank, halving, normed), **SHOWN),
@@ -173,21 +171,6 @@ def test_generate_outgrows_the_reach_of_the_cross_topology(cross: str) -> None:
     model.output.bias.data[EOS] = -100.0
     sources = [[3], [2, 4]]
     assert_decodes_as_forward(model, sources, 7)
-
-
-@pytest.mark.parametrize("name", HALTING_PRESETS)
-def test_preset_reaches_the_model(name: str) -> None:
-    shape = small().to_dict()
-    sizes = {key: shape[key] for key in ("source_vocab", "target_vocab", "d_model", "num_heads")}
-    model = UniversalTransformer(UniversalTransformerConfig.preset(name, **sizes)).double().eval()
-    for part in (model.encoder, model.decoder):
-        settings = dict(HALTING_PRESETS[name]["recurrence"])
-        signals = [settings.pop(f"{kind}_signal") for kind in ("position", "step")]
-        assert {key: getattr(part, key) for key in settings} == settings
-        assert part.step.norm == HALTING_PRESETS[name]["step"]["norm"]
-        assert repr(part.position_signal) == repr(make_signal(signals[0], "", model.config.d_model))
-        assert repr(part.step_signal) == repr(make_signal(signals[1], "", model.config.d_model, 8))
-    assert_decodes_as_forward(model, SOURCES, 4)
 
 
 def test_reset_parameters_starts_near_chance() -> None:

@@ -65,10 +65,10 @@ class GraphBatch(JoinedGraphs):
     ) -> tuple[Tensor, Tensor]:
         """Return the loss of labelled nodes or graphs, `(A,)`, and a mask of correct predictions.
 
-        The loss is the cross-entropy in nats; with several labels per node, their mean. For numbers
-        ("values"), it is the mean squared error, in standard deviations of the training labels, and
-        a prediction is correct if its errors are below half a standard deviation. If edges have
-        labels, each labelled node chooses one of its in-edges, and several may be correct.
+        The loss is the cross-entropy in nats. For numbers ("values"), it is the mean squared error,
+        in standard deviations of the training labels, and an answer is correct if its error is
+        below half a standard deviation. If edges have labels, each labelled node chooses one of its
+        in-edges, and several may be correct.
         """
         labels, rows = self.labels.to(logits.device), self.labelled.to(logits.device)
         if model.config.answer_at != "edge":
@@ -92,15 +92,12 @@ class GraphBatch(JoinedGraphs):
 def _judge_answers(
     model: UniversalGraphTransformer, logits: Tensor, labels: Tensor, smoothing: float
 ) -> tuple[Tensor, Tensor]:
-    """Return losses, `(A,)` or (K labels or values) `(A, K)`, and a mask of correct rows."""
+    """Return losses, `(A,)` or of K values `(A, K)`, and a mask of correct rows."""
     target = model.config.answer_kind
     if target == "class":
         loss = cross_entropy(logits, labels, label_smoothing=smoothing, reduction="none")
         return loss, logits.argmax(-1) == labels
     _check_smoothing(smoothing, f"with the target {target!r}")
-    if target == "labels":
-        loss = binary_cross_entropy_with_logits(logits, labels.to(logits.dtype), reduction="none")
-        return loss, ((logits > 0) == (labels > 0)).all(1)
     error = (logits - labels) / model.value_scale
     return error.square(), (error.abs() < 0.5).all(1)
 

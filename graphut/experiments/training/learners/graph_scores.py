@@ -23,7 +23,7 @@ from graphut.models.graph_inputs import num_nodes, until_quiescent
 from graphut.nn import Ponder
 
 Column = NDArray[Any]
-ANSWER_METRICS = ("macro_f1", "auc", "label_accuracy", "mae", "r2")
+ANSWER_METRICS = ("macro_f1", "auc", "mae", "r2")
 _BATCH_NODES = 20_000
 # Ranges of depths, without their ends: 0 and 1, 2 and 3, 4 to 6, ...
 _RANGES = [*pairwise((0, 2, 4, 7, 11, 16, 26, 51, 101, 201, 501, 1001, 10_001, 10**9))]
@@ -73,7 +73,7 @@ class GraphScores:
     def metrics(self, target: str) -> dict[str, Any]:
         """Return the metrics that `GraphLearner.metric_meanings` lists, such as accuracy.
 
-        `target` is the kind of an answer: "class", "labels" or "values".
+        `target` is the kind of an answer: "class" or "values".
         """
         from scipy.stats import spearmanr  # a fifth of the start of every command
 
@@ -221,21 +221,16 @@ def needed_flops(ponder: Ponder, depth: Tensor) -> int:
 
 
 def answer_metrics(target: str, predicted: Column, correct: Column) -> dict[str, float | None]:
-    """Return a dictionary of metrics for the target "class", "labels" or "values".
+    """Return a dictionary of metrics for the target "class" or "values".
 
-    `predicted` are logits or values, `(A, K)`, with a column for each class, label or number.
-    `correct` are the classes, `(A,)`, or labels or values, `(A, K)`. A metric is None if it is not
+    `predicted` are logits or values, `(A, K)`, with a column for each class or number.
+    `correct` are the classes, `(A,)`, or values, `(A, K)`. A metric is None if it is not
     defined for the target, or for these data, such as the AUC of a single class.
     """
     metrics: dict[str, float | None] = dict.fromkeys(ANSWER_METRICS)
     if target == "values":
         error = float(np.abs(predicted - correct).mean())
         return metrics | {"mae": error, "r2": r2(predicted, correct)}
-    if target == "labels":
-        is_predicted, is_correct = predicted > 0, correct > 0
-        metrics["label_accuracy"] = float((is_predicted == is_correct).mean())
-        macro = macro_f1(is_predicted, is_correct)
-        return metrics | {"macro_f1": macro, "auc": auc(predicted, is_correct)}
     classes = np.arange(predicted.shape[1])
     is_predicted, is_correct = (x[:, None] == classes for x in (predicted.argmax(1), correct))
     present = is_predicted.any(0) | is_correct.any(0)

@@ -39,8 +39,8 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
     model_kind = UniversalGraphTransformer
     example: ClassVar[str] = "graph"
     metric_meanings: ClassVar[Mapping[str, str]] = {
-        "accuracy": "share of correct answers: classes, edges, rows of labels without a mistake, "
-        "or values within half a standard deviation of the training labels",
+        "accuracy": "share of correct answers: classes, edges, or values within half a standard "
+        "deviation of the training labels",
         "graph_accuracy": "share of graphs without a wrong answer, of several with many answers",
         "log_probability": "mean, in nats, of the correct answers; for values minus the mean "
         "squared error, in standard deviations",
@@ -48,10 +48,8 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         "rank_correlation": "Spearman's, between the steps of a node and the depth that it needs",
         "work_ratio": "floating-point operations, divided by those if each node stopped one step "
         "after the depth that it needs",
-        "macro_f1": "mean over the classes, or labels, of the F1 score",
-        "auc": "area under the ROC curve, the mean over the classes, each against the others, or "
-        "over the labels",
-        "label_accuracy": "share of correct labels",
+        "macro_f1": "mean over the classes of the F1 score",
+        "auc": "area under the ROC curve, the mean over the classes, each against the others",
         "mae": "mean absolute error of the values",
         "r2": "share of the variance of the values that is explained",
     }
@@ -77,8 +75,6 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         if metrics["mae"] is not None:
             names, rank = {"mae": "MAE {:.4g}", "r2": "R2 {:.4g}"}, likely
             score = metrics["r2"] or 0.0
-        elif metrics["label_accuracy"] is not None:
-            names, rank = {"label_accuracy": "accuracy of labels {:.2%}"} | names, likely
         measures = [
             text.format(metrics[name]) for name, text in names.items() if metrics[name] is not None
         ]
