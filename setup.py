@@ -63,17 +63,8 @@ def kernels(instruction_set: str, flags: list[str]) -> Extension:
 class BuildKernels(build_ext):
     """Compile the sources at the same time, and take a build that is there already.
 
-    Retry without OpenMP (one thread) if the compiler lacks it. Write the checksums of the builds:
-    a damaged file could crash the process that loads it.
+    Retry without OpenMP (one thread) if the compiler lacks it.
     """
-
-    def run(self) -> None:
-        super().run()
-        paths = [Path(self.get_ext_fullpath(ext.name)) for ext in self.extensions]
-        built = [path for path in paths if path.exists()]
-        lines = [f"{sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in built]
-        if built:
-            built[0].with_name("kernels.sha256").write_text("".join(lines))
 
     def build_extension(self, ext: Extension) -> None:
         path = Path(self.get_ext_fullpath(ext.name))

@@ -8,15 +8,13 @@ if TYPE_CHECKING:
     from graphut.attention.backend import Backend
     from graphut.attention.dgl_layouts import as_layout, keep_layout
     from graphut.attention.functional import edge_attention
-    from graphut.attention.layout import CSRLayout, EdgeLayout, IntervalLayout, layout_from_edges
+    from graphut.attention.layout import EdgeLayout, layout_from_edges
     from graphut.attention.registry import BACKENDS
 
 __all__ = [
     "BACKENDS",
     "Backend",
-    "CSRLayout",
     "EdgeLayout",
-    "IntervalLayout",
     "as_layout",
     "edge_attention",
     "keep_layout",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import inf, isfinite
+from numbers import Real
 from threading import local
 from typing import TYPE_CHECKING, Any
 
@@ -21,62 +22,37 @@ if TYPE_CHECKING:
     from graphut.attention.layout import EdgeLayout
 
 _CLASSES = frozenset({Tensor, nn.Parameter})
-_REMEDIES = {  # the method that returns a plain tensor, by class
-    "DTensor": "full_tensor()",
-    "EdgeIndex": "as_tensor()",
-    "Index": "as_tensor()",
-    "MaskedTensor": "get_data()",
-    "NestedTensor": "to_padded_tensor(0.0)",
-}
 
 
 def check_tensor(value: Any, name: str) -> None:
     """Raise `TypeError` unless the argument `name` is a plain, strided tensor with its own memory.
 
-    Kernels read memory. A tensor that wraps others has none: a subclass such as PyG's `EdgeIndex`,
-    or a tensor inside of `torch.func` or forward-mode differentiation. Inside of `torch.compile`,
-    and where a mode intercepts all operators, the operators see such tensors and not the kernels.
+    Kernels read memory. A tensor that wraps others has none: a nested, masked or sparse tensor, a
+    subclass such as PyG's `EdgeIndex`, or a tensor inside of `torch.func` or forward-mode
+    differentiation.
     """
-    kind: Any = type(value)
-    # A subclass with memory only adds methods, and does not intercept operators.
-    has_memory = kind in _CLASSES or (
-        isinstance(value, Tensor) and kind.__torch_dispatch__ is Tensor.__torch_dispatch__
-    )
-    if has_memory and (
-        torch.compiler.is_compiling()
-        or (
-            value.layout is torch.strided
-            and not value.is_nested
-            and not value.is_quantized
-            and not is_functorch_wrapped_tensor(value)
-            and not torch._is_functional_tensor(value)
-            and forward_ad._current_level < 0
-        )
-    ):
-        return
     if not isinstance(value, Tensor):
         advice = "" if value is None else "; convert it with torch.as_tensor"
         if hasattr(value, "in_degrees"):
             advice = "; pass the graph first, then the features"
         raise TypeError(f"{name} must be a tensor, got {type(value).__name__}{advice}")
-    if is_intercepted():
+    kind: Any = type(value)
+    # A subclass with memory only adds methods, and does not intercept operators.
+    has_memory = kind in _CLASSES or kind.__torch_dispatch__ is Tensor.__torch_dispatch__
+    if torch.compiler.is_compiling() or (
+        has_memory
+        and value.layout is torch.strided
+        and not value.is_nested
+        and not is_functorch_wrapped_tensor(value)
+        and forward_ad._current_level < 0
+    ):
         return
-    kind, advice = type(value).__name__, "pass a plain torch.Tensor"
-    if kind in _REMEDIES:
-        advice = f"pass the plain tensor of .{_REMEDIES[kind]}"
-    elif value.is_nested:
-        kind, advice = "nested tensor", "pass its rows in one tensor, and their graphs in `batch`"
-    elif value.is_quantized:
-        kind, advice = "quantized tensor", "pass the tensor of .dequantize()"
-    elif value.layout is not torch.strided:
-        kind = str(value.layout).removeprefix("torch.").replace("_", " ").strip() + " tensor"
-        advice = (
-            "pass the tensor of .to_dense(), or the edges as torch_geometric.utils.to_edge_index"
+    if not is_intercepted():  # operators see such tensors in a mode that intercepts all of them
+        raise TypeError(
+            f"{name} is a {kind.__name__} with the layout {value.layout}, or inside of torch.func "
+            "or forward-mode differentiation: the kernels read plain tensors alone, such as those "
+            "of x.to_dense()"
         )
-    elif type(value) in _CLASSES:
-        kind = "tensor inside of torch.func or of forward-mode differentiation"
-        advice = "use torch.autograd"
-    raise TypeError(f"{name} is a {kind}, which the kernels cannot read: {advice}")
 
 
 def check_index(name: str, index: Any) -> None:
@@ -125,7 +101,7 @@ def check_call(
     frontier: Tensor | None,
     edge_bias: Tensor | None,
     edge_weight: Tensor | None,
-    scale: float | Tensor | None,
+    scale: float | None,
     dropout: float,
 ) -> None:
     """Raise unless the shapes, dtypes and devices of all arguments fit the graph and each other."""
@@ -137,7 +113,7 @@ def check_call(
             )
     by_edge = {"edge_bias": edge_bias, "edge_weight": edge_weight}
     _check_tensors(query, **by_edge)
-    for name, other in {"key": key, "value": value, "frontier": frontier, "scale": scale}.items():
+    for name, other in {"key": key, "value": value, "frontier": frontier}.items():
         _check_device(name, other, query)
     for name, table in {"key": key, "value": value}.items():
         if table.dtype != query.dtype:
@@ -153,15 +129,7 @@ def check_call(
                 f"shape {tuple(values.shape)}"
             )
         check_finite(may_be_minus_inf=name == "edge_bias", **{name: values})
-    if isinstance(scale, Tensor):
-        check_tensor(scale, "scale")
-        if scale.shape != query.shape[:1]:
-            raise ValueError(
-                f"scale must be a number or have one entry for each of the {query.shape[0]} query "
-                f"rows, got shape {tuple(scale.shape)}"
-            )
-        check_finite(scale=scale)
-    elif not isfinite(scale or 0.0):
+    if scale is not None and not (isinstance(scale, Real) and isfinite(scale)):
         raise ValueError(f"scale must be a finite number, got {scale}")
     if not 0.0 <= dropout < 1.0:
         raise ValueError(f"dropout must lie in [0, 1), got {dropout}")
@@ -205,8 +173,8 @@ def _check_tensors(query: Tensor, **others: Tensor | None) -> None:
         _check_device(name, tensor, query)
 
 
-def _check_device(name: str, value: Tensor | float | None, query: Tensor) -> None:
-    if isinstance(value, Tensor) and value.device != query.device:
+def _check_device(name: str, value: Tensor | None, query: Tensor) -> None:
+    if value is not None and value.device != query.device:
         raise ValueError(f"{name} is on {value.device}, but query is on {query.device}")
 
 

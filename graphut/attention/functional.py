@@ -37,7 +37,7 @@ def edge_attention(
     edge_feat: Tensor | None = None,
     edge_map: Tensor | None = None,
     edge_weight: Tensor | None = None,
-    scale: float | Tensor | None = None,
+    scale: float | None = None,
     dropout: float = 0.0,
     seed: int | None = None,
     get_attention: bool = False,
@@ -77,9 +77,8 @@ def edge_attention(
         because `q . (W e) = (W^T q) . e` and `sum a (W e) = W sum a e`.
     edge_weight : Tensor, optional
         `(E,)` or `(E, H)`, factors of the attention weights after the softmax.
-    scale : float or Tensor, optional
-        Factor of the scores: a number, or `(A,)` with one factor for each query row. The default is
-        `1 / sqrt(D)`.
+    scale : float, optional
+        Factor of the scores. The default is `1 / sqrt(D)`.
     dropout : float
         Dropout probability of attention weights, in `[0, 1)`.
     seed : int, optional
@@ -136,8 +135,6 @@ def edge_attention(
             check_edge_feat(layout, query, value, edge_feat, edge_map)
         elif edge_map is not None:
             raise ValueError("edge_map maps edge features: pass edge_feat too")
-    if isinstance(scale, Tensor):
-        query, scale = query * scale.to(query.dtype)[:, None, None], 1.0
     call = AttentionCall(
         layout=layout.to(query.device),
         query=query,

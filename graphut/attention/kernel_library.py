@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Callable
 from ctypes import POINTER, Structure, c_double, c_int, c_int64, c_uint32, c_void_p
 from functools import lru_cache
-from hashlib import sha256
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
@@ -109,7 +108,6 @@ def find_library() -> Library | None:
             path = Path(__file__).parent / "native" / f"_{build}{suffix}"
             if path.exists():
                 try:
-                    _check_digest(path)
                     return Library(path)
                 except (ImportError, OSError) as error:
                     warnings.warn(
@@ -120,15 +118,6 @@ def find_library() -> Library | None:
                         stacklevel=2,
                     )
     return None
-
-
-def _check_digest(path: Path) -> None:
-    """Raise `ImportError` unless a build is as `setup.py` left it; loading it could crash."""
-    listing = path.with_name("kernels.sha256")
-    if listing.exists():  # not for builds of other programs than setup.py
-        digest = sha256(path.read_bytes()).hexdigest()
-        if f"{digest}  {path.name}" not in listing.read_text().splitlines():
-            raise ImportError("the file is damaged")
 
 
 #: The compiled kernels for this machine, or None if they are not built.

@@ -20,7 +20,6 @@ from graphut.attention.native.ops import (
     Part,
     ScalarArgs,
     Tables,
-    check_one_gradient,
     forward_table,
     gradient_buffer,
     trim_gradient,
@@ -234,7 +233,6 @@ def _backward(
     add: bool,
 ) -> Tensor:
     """Return the query's gradient; write the gradient of keys and values to `sums`, or add it."""
-    check_one_gradient(out_grad)
     (rows, query), (frontier, parts, scale) = tables, edges
     (key, value), (key_grad, value_grad) = rows.unbind(1), sums.unbind(1)
     buffers = Gradients(key_grad, value_grad, softmax.new_empty(0))

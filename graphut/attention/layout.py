@@ -34,10 +34,8 @@ class EdgeLayout(ABC):
     The *canonical order* of edges is by destination, then by source. `edge_ids[e]` is the graph's
     id of edge number `e` in this order; `None` if the ids are in canonical order.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If the index tensors are not int64, or refer to a source or an edge that does not exist.
+    `layout_from_edges`, `as_layout` and topologies make layouts. The constructors do not check that
+    the indices are in range, and kernels would read outside of the features.
     """
 
     num_src: int  #: number of source nodes
@@ -49,7 +47,6 @@ class EdgeLayout(ABC):
     types: Any = field(default=None, init=False, repr=False)
     #: a `graphut.distributed.Halo` if the sources after the destinations belong to other processes
     halo: Any = None
-    _trusted: bool = field(default=False, repr=False)  # whether to skip the checks
     # Properties that depend on the indices. They are computed once, and copied to other devices.
     _facts: dict[str, int] = field(default_factory=dict, repr=False)
     _copies: dict[torch.device, EdgeLayout] = field(default_factory=dict, repr=False)
@@ -66,36 +63,16 @@ class EdgeLayout(ABC):
         )
 
     def __post_init__(self) -> None:
-        with outside_inference():
-            if not self._trusted:
-                self._check()
-                self._replace_tensors(Tensor.clone)  # the caller may write to the checked tensors
-            if not self._facts:
+        if not self._facts:
+            for name in self._index_names:
+                check_index(name, getattr(self, name))
+            with outside_inference():
                 self._facts.update(self._find_facts())
 
     def __getstate__(self) -> dict[str, Any]:
         state = {**vars(self), "_copies": {}, "_cache": {}, "_original": None}
         state.pop("device", None)  # a file can be loaded to another device
         return state
-
-    def _replace_tensors(self, change: Callable[[Tensor], Tensor]) -> None:
-        for name in (*self._index_names, "edge_ids", "dst_lengths", "src_lengths"):
-            if (tensor := getattr(self, name)) is not None:
-                object.__setattr__(self, name, change(tensor))
-
-    def _check(self) -> None:
-        for name in (*self._index_names, "edge_ids"):
-            if (index := getattr(self, name)) is not None:
-                check_index(name, index)
-        self._check_rows()
-        _check_lengths("src_lengths", self.src_lengths, self.num_src)
-        _check_lengths("dst_lengths", self.dst_lengths, self.num_dst)
-        if self.edge_ids is not None:
-            _check_permutation(self.edge_ids, int(self.in_degrees.sum()))
-
-    @abstractmethod
-    def _check_rows(self) -> None:
-        """Raise `ValueError` if the sources of a destination are malformed or do not exist."""
 
     def _find_facts(self) -> dict[str, int]:
         return {"empty_rows": int((self.in_degrees == 0).sum())}
@@ -195,7 +172,7 @@ class EdgeLayout(ABC):
         names = {make: range(len(self.cached(make))) for make in UPLOADED}
         derived = {make: tuple(tensors.pop((make, i)) for i in names[make]) for make in UPLOADED}
         tensors["halo"] = self.halo and self.halo.to(device)
-        copy = replace(self, **tensors, _trusted=True, _copies={}, _original=ref(self))
+        copy = replace(self, **tensors, _copies={}, _original=ref(self))
         copy._cache.update(derived)
         self._copies[device] = copy
         return copy
@@ -315,16 +292,6 @@ class IntervalLayout(EdgeLayout):
     hi: Tensor  #: (num_dst,) int64, the end of its sources; equal to `lo` without in-edges
     _index_names: ClassVar = ("lo", "hi")
 
-    def _check_rows(self) -> None:
-        lo, hi = self.lo, self.hi
-        if lo.shape != hi.shape:
-            raise ValueError(f"lo has {lo.numel()} rows, but hi has {hi.numel()}")
-        for row in ((lo < 0) | (hi < lo) | (hi > self.num_src)).nonzero().flatten().tolist():
-            raise ValueError(
-                f"row {row} has lo={int(lo[row])} and hi={int(hi[row])}, but 0 <= lo <= hi <= "
-                f"num_src={self.num_src} is required"
-            )
-
     def _find_facts(self) -> dict[str, int]:
         facts, lo, hi = super()._find_facts(), self.lo, self.hi
         if facts["empty_rows"]:
@@ -365,19 +332,6 @@ class CSRLayout(EdgeLayout):
     indptr: Tensor  #: (num_dst + 1,) int64, the first edge of each destination
     indices: Tensor  #: (num_edges,) int64, the source of each edge
     _index_names: ClassVar = ("indptr", "indices")
-
-    def _check_rows(self) -> None:
-        ends = self.indptr[[0, -1]].tolist() if self.indptr.numel() else []
-        if ends != [0, self.num_edges]:
-            raise ValueError(
-                f"indptr must go from 0 to {self.num_edges}, the number of indices, but its ends "
-                f"are {ends}"
-            )
-        falls = self.indptr[1:] < self.indptr[:-1]  # a difference might overflow
-        for row in falls.nonzero().flatten().tolist():
-            start, stop = self.indptr[row : row + 2].tolist()
-            raise ValueError(f"row {row} has its first edge at {start} and its end at {stop}")
-        check_range("indices", self.indices, self.num_src)
 
     @property
     def num_dst(self) -> int:
@@ -456,7 +410,7 @@ def layout_from_edges(
         nodes = torch.arange(num_dst + 1, device=dst.device)
         indptr = torch.searchsorted(dst.contiguous(), nodes)
     batch: dict[str, Any] = {"src_lengths": src_lengths, "dst_lengths": dst_lengths}
-    batch |= {"num_src": num_src, "edge_ids": order, "extra_nodes": extra_nodes, "_trusted": True}
+    batch |= {"num_src": num_src, "edge_ids": order, "extra_nodes": extra_nodes}
     steps_by_one, rows = src.diff() == 1, indptr[1:-1]
     steps_by_one[rows[(rows > 0) & (rows < len(src))] - 1] = True  # between two rows
     if bool(steps_by_one.all()):
@@ -472,8 +426,3 @@ def _check_lengths(name: str, lengths: Tensor, num_nodes: int) -> None:
         raise ValueError(f"{name} contains {int(lengths.min())}: a length must not be negative")
     if (total := int(lengths.sum())) != num_nodes:
         raise ValueError(f"{name} add up to {total}, but there are {num_nodes} nodes")
-
-
-def _check_permutation(edge_ids: Tensor, edges: int) -> None:
-    if not torch.equal(edge_ids.sort().values, torch.arange(edges, device=edge_ids.device)):
-        raise ValueError(f"edge_ids must contain each of 0 to {edges - 1} once, got {edge_ids}")

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from graphut.attention import CSRLayout, EdgeLayout
+from graphut.attention import EdgeLayout
+from graphut.attention.layout import CSRLayout
 from graphut.attention.ragged import starts
 from graphut.models.sentence_nodes import no_in_edge
 from graphut.nn import AdaptiveRecurrence
@@ -214,7 +215,6 @@ def _edges_from(sources: Tensor, num_src: int) -> CSRLayout:
         num_src=num_src,
         dst_lengths=torch.ones(rows, dtype=torch.int64),
         src_lengths=torch.tensor([num_src]),
-        _trusted=True,
         _facts={"empty_rows": 0},
     )
 

@@ -20,19 +20,18 @@ def naive_attention(
     value: Tensor,
     *,
     bias: Tensor | None = None,
-    scale: float | Tensor | None = None,
+    scale: float | None = None,
     factors: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """`(N_dst, H, Dv)` sums and `(E, H)` weights; `bias` and `factors` are `(E, H)`."""
     num_dst, heads, feats = query.shape
-    scale = query.new_tensor(feats).rsqrt() if scale is None else torch.as_tensor(scale)
-    scale = scale.expand(num_dst)
+    scale = feats**-0.5 if scale is None else scale
     out = [[value.new_zeros(value.shape[2])] * heads for _ in range(num_dst)]
     weights = [[value.new_zeros(())] * heads for _ in pairs]
     for i in range(num_dst):
         edges = [e for e, (_, dst) in enumerate(pairs) if dst == i]
         for h in range(heads):
-            scores = {e: query[i, h] @ key[pairs[e][0], h] * scale[i] for e in edges}
+            scores = {e: query[i, h] @ key[pairs[e][0], h] * scale for e in edges}
             if bias is not None:
                 scores = {e: score + bias[e, h] for e, score in scores.items()}
             seen = [e for e in edges if scores[e] > -torch.inf]
@@ -99,29 +98,29 @@ def hidden(edges: int) -> Tensor:
     return bias.requires_grad_()
 
 
-#: Options of a call with two heads of three features, given the numbers of edges and query rows.
-OPTIONS: dict[str, Callable[[int, int], dict[str, Any]]] = {
-    "plain": lambda edges, rows: {},
-    "bias": lambda edges, rows: {
+#: Options of a call with two heads of three features, given the number of edges.
+OPTIONS: dict[str, Callable[[int], dict[str, Any]]] = {
+    "plain": lambda edges: {},
+    "bias": lambda edges: {
         "edge_bias": normal(edges, 2, seed=4),
-        "scale": normal(rows, seed=5),
+        "scale": 0.3,
         "dropout": 0.4,
         "seed": 9,
         "get_attention": True,
     },
-    "one bias": lambda edges, rows: {"edge_bias": hidden(edges)},
-    "weights": lambda edges, rows: {
+    "one bias": lambda edges: {"edge_bias": hidden(edges)},
+    "weights": lambda edges: {
         "edge_weight": normal(edges, 2, seed=8),
         "dropout": 0.3,
         "seed": 4,
         "get_attention": True,
     },
-    "one weight": lambda edges, rows: {"edge_weight": normal(edges, seed=8)},
-    "features": lambda edges, rows: {"edge_feat": normal(edges, 2, 3, seed=6)},
-    "mapped features": lambda edges, rows: {
+    "one weight": lambda edges: {"edge_weight": normal(edges, seed=8)},
+    "features": lambda edges: {"edge_feat": normal(edges, 2, 3, seed=6)},
+    "mapped features": lambda edges: {
         "edge_feat": normal(edges, 5, seed=6),
         "edge_map": normal(2, 3, 5, seed=7),
-        **OPTIONS["bias"](edges, rows),
+        **OPTIONS["bias"](edges),
     },
 }
 

@@ -10,7 +10,7 @@ from tests.helpers import Pairs, assert_same, gradients, layout_of, multigraphs
 
 def check_against_loops(layout: EdgeLayout, options: str) -> None:
     tensors = inputs(layout)
-    given = OPTIONS[options](layout.num_edges, layout.num_dst)
+    given = OPTIONS[options](layout.num_edges)
     always = {"get_attention": True, "allow_zero_in_degree": True, "backend": "dense"}
     found = edge_attention(layout, *tensors, **{**given, **always})
     expected = definition(layout, *tensors, given)

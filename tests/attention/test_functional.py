@@ -41,7 +41,7 @@ def check_against_dense(
     frontier = None if nodes is None else torch.tensor(nodes, dtype=torch.int64)
     rows = layout.num_dst if nodes is None else len(nodes)
     tensors = list(inputs(layout, rows, value_feats=3 if "features" in options else 4))
-    given = OPTIONS[options](layout.num_edges, rows) | {"frontier": frontier}
+    given = OPTIONS[options](layout.num_edges) | {"frontier": frontier}
     assert_same(run(backend, layout, tensors, **given), run("dense", layout, tensors, **given))
 
 

@@ -4,8 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
-from hashlib import sha256
 from pathlib import Path
 from typing import ClassVar
 
@@ -45,7 +43,6 @@ def test_find_library_takes_the_widest_instructions(
     opened = []
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
     monkeypatch.setattr(kernel_library, "Library", opened.append)
-    monkeypatch.setattr(kernel_library, "_check_digest", lambda path: None)
     monkeypatch.setattr(Path, "exists", lambda path: f"_{BUILDS[capability][-1]}." in path.name)
     find_library()
     monkeypatch.setattr(Path, "exists", lambda path: True)
@@ -69,40 +66,8 @@ def test_each_build_is_of_its_own_instructions(name: str, lanes: int) -> None:
     assert Library(path).lanes(torch.float32) == lanes
 
 
-DAMAGES: dict[str, Callable[[bytes], bytes]] = {
-    "truncated": lambda whole: whole[: len(whole) // 3],
-    "half zero": lambda whole: whole[: len(whole) // 2] + bytes(len(whole) // 2),
-    "another build": lambda whole: whole[:-1] + bytes([whole[-1] ^ 1]),
-    "empty": lambda whole: b"",
-    "text": lambda whole: b"version https://git-lfs.github.com/spec/v1",
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_find_library_loads_no_damaged_build(
-    damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    base, avx2 = build("base"), build("avx2")
-    if base is None or avx2 is None:
-        pytest.skip("the compiled kernels are not built, or not on x86")
-    native = tmp_path / "native"
-    native.mkdir()
-    digests = [f"{sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in (base, avx2)]
-    (native / "kernels.sha256").write_text("".join(digests))
-    shutil.copy(base, native)
-    monkeypatch.setattr(kernel_library, "__file__", str(tmp_path / "kernel_library.py"))
-    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
-    (native / avx2.name).write_bytes(DAMAGES[damage](avx2.read_bytes()))
-    words = rf"not load its compiled kernels {avx2.name}, .* file is damaged; install graphut again"
-    with pytest.warns(RuntimeWarning, match=words):
-        found = find_library()
-    assert found is not None and found.lanes(torch.float32) == 4
-    shutil.copy(avx2, native)
-    assert find_library().lanes(torch.float32) == 8
-
-
 def test_library_refuses_a_build_of_other_sources(monkeypatch: pytest.MonkeyPatch) -> None:
-    path = build("base")
+    path = next(filter(None, map(build, BUILDS["AVX512"])), None)
     if path is None:
         pytest.skip("the compiled kernels are not built")
 

@@ -5,13 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphut.attention import (
-    CSRLayout,
-    EdgeLayout,
-    IntervalLayout,
-    layout_from_edges,
-)
-from graphut.attention.layout import seen_by, upload
+from graphut.attention import layout_from_edges
+from graphut.attention.layout import CSRLayout, IntervalLayout, seen_by, upload
 from graphut.topology import Causal
 from tests.gpu_stand_in import gpu_stand_in
 from tests.helpers import Pairs, layout_of, multigraphs, refuses
@@ -98,62 +93,6 @@ def test_upload_sends_all_in_one_piece_without_a_wait() -> None:
         assert all(map(torch.equal, found, expected))
         seen = [gpu.host(x).tolist()[:6] for x in moved.cached(seen_by)]
         assert (len(gpu.copies), seen) == (1, [[0, 1, 2, 3, 4, -1], [2, 2, 5, 5, 5, -1]])
-
-
-INTERVALS = {"lo": [0, 1, 2], "hi": [1, 2, 3]}
-ROWS = {"indptr": [0, 1, 2, 3], "indices": [0, 2, 1]}
-
-
-def made(**fields: Any) -> EdgeLayout:
-    """A layout of 3 sources and 3 destinations, unless the fields say otherwise."""
-    tensors = {name: torch.tensor(x) for name, x in fields.items() if name != "num_src"}
-    kind = IntervalLayout if "lo" in fields else CSRLayout
-    sizes = {"src_lengths": torch.tensor([3]), "dst_lengths": torch.tensor([3])}
-    return kind(num_src=3, **(sizes | tensors))
-
-
-def test_edge_layout_refuses_numbers_that_are_no_graph() -> None:
-    def intervals(words: str, **changed: Any) -> None:
-        refuses(words, made, **INTERVALS | changed)
-
-    def rows(words: str, **changed: Any) -> None:
-        refuses(words, made, **ROWS | changed)
-
-    intervals("row 2 has lo=2 and hi=100, but .* <= num_src=3", hi=[1, 2, 100])
-    intervals("row 2 has lo=-1 and hi=3", lo=[0, 1, -1])
-    intervals("row 1 has lo=3 and hi=2", lo=[0, 3, 2])
-    intervals("row 0 has lo=-9223372036854775808", lo=[-(2**63), 1, 2])
-    intervals(
-        "row 1 has lo=9223372036854775807 and hi=-9223372036854775808",
-        lo=[0, 2**63 - 1, 2],
-        hi=[1, -(2**63), 3],
-    )
-    intervals("lo has 3 rows, but hi has 2", hi=[1, 2])
-    rows("row 1 has its first edge at 1000000000 and .* at 2", indptr=[0, 10**9, 2, 3])
-    rows("row 1 has its first edge at 9223372036854775807", indptr=[0, 2**63 - 1, -(2**63), 3])
-    rows(r"indptr must go from 0 to 3, .* ends are \[0, 4\]", indptr=[0, 1, 2, 4])
-    rows("indices refers to node -1", indices=[0, -1, 1])
-    rows("indices refers to node 3, but there are only 3", indices=[0, 2, 3])
-    rows(r"edge_ids must contain each of 0 to 2 once, got tensor\(\[0, 1\]\)", edge_ids=[0, 1])
-    intervals(r"0 to 2 once, got tensor\(\[2, 0, 2\]\)", edge_ids=[2, 0, 2])
-    intervals(r"must be a 1-D int64 tensor, got tensor\(\[0., 1., 2.\]\)", lo=[0.0, 1.0, 2.0])
-    rows(r"must be a 1-D int64 tensor, got tensor\(\[\[0, 2, 1\]\]\)", indices=[[0, 2, 1]])
-    rows("src_lengths add up to 2, but there are 3 nodes", src_lengths=[1, 1])
-    intervals("dst_lengths add up to 4, but there are 3 nodes", dst_lengths=[4])
-
-
-@pytest.mark.parametrize("fields", [INTERVALS, ROWS], ids=["intervals", "rows"])
-def test_edge_layout_copies_the_tensors_that_it_is_given(fields: dict[str, Any]) -> None:
-    """Kernels would read out of bounds if a checked index could be changed afterwards."""
-    given = {name: torch.tensor(x) for name, x in fields.items()}
-    given |= {"edge_ids": torch.arange(3), "src_lengths": torch.tensor([3])}
-    given |= {"dst_lengths": torch.tensor([3])}
-    kind = IntervalLayout if "lo" in fields else CSRLayout
-    layout = kind(num_src=3, **given)
-    before = {name: x.clone() for name, x in given.items()}
-    for x in given.values():
-        x.fill_(10**9)
-    assert all(torch.equal(getattr(layout, name), x) for name, x in before.items())
 
 
 EDGES = torch.tensor([0, 1, 1])

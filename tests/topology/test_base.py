@@ -8,7 +8,8 @@ from hypothesis import given
 from torch import Tensor
 
 from graphut import topology as tp
-from graphut.attention import CSRLayout, IntervalLayout, as_layout
+from graphut.attention import as_layout
+from graphut.attention.layout import CSRLayout, IntervalLayout
 from graphut.topology import Causal, Complete, Topology, Window, parse
 from graphut.topology.cross import cross_layout
 from tests.helpers import refuses

@@ -17,7 +17,6 @@ from graphut.attention.native.ops import (
     Tables,
     backward,
     by_table,
-    check_one_gradient,
     edge_attention_op,
     forward,
 )
@@ -87,7 +86,6 @@ class EdgeAttention(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, out_grad: Tensor) -> tuple[Tensor | None, ...]:
-        check_one_gradient(out_grad)
         *saved, out, softmax = ctx.saved_tensors
         tables, parts = Tables(*saved), ctx.layout.cached(parts_of)
         grads = backward(out_grad, out, softmax, tables, parts, ctx.scalars)

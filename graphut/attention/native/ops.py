@@ -6,7 +6,6 @@ from typing import Any, NamedTuple, get_type_hints
 
 import torch
 from torch import Tensor
-from torch._C._functorch import is_batchedtensor, is_legacy_batchedtensor
 
 from graphut.attention import kernel_library
 from graphut.attention.checks import refuse_output
@@ -266,15 +265,6 @@ def by_table(tables: Tables, grads: Sequence[Tensor]) -> Sequence[Tensor | None]
 
 
 edge_attention_op.register_autograd(_op_backward, setup_context=_setup_context)
-
-
-def check_one_gradient(out_grad: Tensor) -> None:
-    """Raise `RuntimeError` if autograd passes a batch of gradients (`is_grads_batched=True`)."""
-    if is_batchedtensor(out_grad) or is_legacy_batchedtensor(out_grad):
-        raise RuntimeError(
-            "the backend 'native' takes one gradient at a time: use backend='dense' for "
-            "is_grads_batched, or for a vectorized Jacobian"
-        )
 
 
 def _part_call(

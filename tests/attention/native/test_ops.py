@@ -100,16 +100,9 @@ def test_native_attention_is_an_operator_where_calls_are_recorded(graph: str) ->
     assert {name for name in recorder.names if name.startswith("graphut")} == own
 
 
-def test_attention_refuses_second_derivatives_and_several_gradients_at_once() -> None:
+def test_attention_refuses_second_derivatives() -> None:
     layout, query = GRAPHS["rows"](), normal(8, 2, 3)
-    native, dgl, dense = (
-        edge_attention(layout, query, query, query, backend=name)
-        for name in ("native", "dgl", "dense")
-    )
-    grads = torch.stack([torch.ones_like(query), query.detach()])
-    with pytest.raises(RuntimeError, match=r"'native' takes one gradient at a time: .*'dense'"):
-        torch.autograd.grad(native, query, grads, is_grads_batched=True, retain_graph=True)
-    torch.autograd.grad(dense, query, grads, is_grads_batched=True)
-    for out in (native, dgl):
+    for backend in ("native", "dgl"):
+        out = edge_attention(layout, query, query, query, backend=backend)
         with pytest.raises(RuntimeError, match="kernels and DGL have no second derivatives"):
             torch.autograd.grad(out.square().sum(), query, create_graph=True)

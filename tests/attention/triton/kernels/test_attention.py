@@ -5,7 +5,7 @@ import torch
 
 pytest.importorskip("triton", reason="needs triton")
 
-from graphut.attention import IntervalLayout
+from graphut.attention.layout import IntervalLayout
 from graphut.attention.triton import launches
 from graphut.topology import Causal, Complete, Window
 from tests.attention.triton.cases import agrees, drawn, everything
