@@ -40,8 +40,7 @@ from graphut.experiments.training.learners import AnyLearner
 from graphut.models.checked_config import cut
 from graphut.plotting import draw_attention, draw_frontier
 from graphut.plotting.figure import new_figure
-from graphut.plotting.frontier import place_nodes
-from graphut.plotting.training import PANEL, training_panels
+from graphut.plotting.training import draw_curve, training_curves
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
@@ -291,17 +290,14 @@ def run_report(run: Run, device: torch.device) -> str:
 
 
 def _curves(run: Run) -> Iterator[_Content]:
-    """Yield a picture for each panel of `training_panels`."""
+    """Yield a picture for each of the `training_curves`."""
     path = run.folder / run_files.METRICS
     with reraise_for_file(path):
-        for title, draw in training_panels(run_files.read_metrics(path)).items():
-            figure = new_figure(*PANEL)
-            draw(axes := figure.add_subplot())
-            alt = f"{title}, for each epoch."
-            if axes.lines:
-                curve: Any = axes.lines[0].get_ydata()
-                text = percent if is_share(title) else three_digits
-                alt = f"Curve of {title}; first {text(curve[0])}, last {text(curve[-1])}."
+        epochs = run_files.read_metrics(path)
+        for title, curve in training_curves(epochs).items():
+            figure = draw_curve(title, [epoch["epoch"] for epoch in epochs], curve)
+            text = percent if is_share(title) else three_digits
+            alt = f"Curve of {title}; first {text(curve[0])}, last {text(curve[-1])}."
             yield _picture(figure, alt)
 
 
@@ -382,7 +378,7 @@ def _draw_graph(part: PonderedPart) -> _Content:
     """Draw a graph and its active nodes at each step."""
     layout, names = part.ponder.layouts[0], [*map(str, range(len(part.names)))]
     active = part.ponder.frontiers or part.ponder.steps
-    figure = draw_frontier(layout, active, names=names, places=place_nodes(layout))
+    figure = draw_frontier(layout, active, names=names)
     titles = "; ".join(axes.get_title() for axes in figure.axes)
     return _picture(figure, f"The graph, and its active nodes in blue. {titles}.")
 

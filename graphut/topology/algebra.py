@@ -66,10 +66,6 @@ class Union(_Pair, named=False):
 
     name = "|"
 
-    @property
-    def _known_causal(self) -> bool:
-        return self.left._known_causal and self.right._known_causal
-
     def _ragged_keys(self, dst: Tensor, n_dst: Tensor, n_src: Tensor, width: int) -> Tensor:
         if not self.has_extra_nodes:
             each = dst, n_dst, n_src, width
@@ -118,12 +114,6 @@ class Intersection(_Pair, named=False):
         """
         past = self.stable_past and (self.left.is_causal() or self.right.is_causal())
         return past or super().stable
-
-    @property
-    def _known_causal(self) -> bool:
-        # Information can also travel through extra nodes.
-        known = self.left._known_causal or self.right._known_causal
-        return known and not self.has_extra_nodes
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:
         if self.has_extra_nodes:  # the two sides index extra nodes differently

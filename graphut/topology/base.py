@@ -22,8 +22,6 @@ from graphut.topology.batch import (
 from graphut.topology.registry import find, operators, register
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from graphut.attention import EdgeLayout
 
 
@@ -82,16 +80,6 @@ class Topology:
             raise TypeError(f"{cls.__name__} must define interval() or in_edges()")
         register(cls.__dict__.get("name"), cls)
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Raise `TypeError` for a class with an `__init__` that is no dataclass."""
-        # Without fields all its instances would be equal.
-        if "__init__" in cls.__dict__ and "__dataclass_fields__" not in cls.__dict__:
-            raise TypeError(
-                f"{cls.__name__} must store its parameters as dataclass fields: decorate it with "
-                "@dataclass(frozen=True) and remove __init__"
-            )
-        return super().__new__(cls)
-
     def __post_init__(self) -> None:
         """Check that fields are integers, and at least their minimum."""
         for field in fields(self):
@@ -138,11 +126,6 @@ class Topology:
     def stable_past(self) -> bool:
         """True if in `self.causal()` appended tokens never change the in-edges of earlier ones."""
         return self.stable
-
-    @property
-    def _known_causal(self) -> bool:
-        """Return True if the topology is known to be causal without a test of its edges."""
-        return self.name == "causal"
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:
         """Return the interval of sources of each destination, or None if they are not contiguous.
@@ -343,7 +326,7 @@ class Topology:
         >>> Complete().is_causal(), (Complete() & Causal()).is_causal(), Global(99).is_causal()
         (False, True, False)
         """
-        return self._known_causal or _is_causal(self, n)
+        return _is_causal(self, n)
 
     @final
     def causal(self) -> Topology:

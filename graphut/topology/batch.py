@@ -21,9 +21,8 @@ Interval = tuple[Tensor, Tensor]  # (lo, hi): the half-open interval from `lo` t
 def as_lengths(lengths: Lengths, name: str = "lengths") -> Tensor:
     """Check that lengths are positive integers, and return them as `(batch,)` int64 on the CPU."""
     try:
-        is_list = hasattr(lengths, "__getitem__") and not isinstance(lengths, str)
-        checked = torch.as_tensor(lengths) if is_list else torch.empty(())
-    except (RuntimeError, ValueError):
+        checked = torch.as_tensor(lengths)
+    except (RuntimeError, TypeError, ValueError):
         checked = torch.empty(())
     if checked.numel() == 0:
         raise ValueError(f"{name} is empty: a batch needs at least one sentence")

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 from graphut._torch import Tensor, torch
@@ -102,21 +101,18 @@ def from_mask(mask: Tensor) -> Edges:
     is_tensor = isinstance(mask, torch.Tensor)
     if not is_tensor or mask.dtype != torch.bool or mask.dim() != 2:
         shown = f"{mask.dtype} of {tuple(mask.shape)}" if is_tensor else repr(mask)
-        raise TypeError(f"mask must be a bool tensor of shape (n_dst, n_src), got {shown}")
+        raise TypeError(
+            f"mask must be a bool tensor of shape (n_dst, n_src), such as mask != 0; got {shown}"
+        )
     destinations, sources = mask.nonzero(as_tuple=True)
     return from_edges(sources, destinations)
 
 
-def from_parents(parents: Sequence[int] | Tensor, *, ancestors: bool = False) -> Edges:
+def from_parents(parents: Sequence[int] | Tensor) -> Edges:
     """Return the topology of a tree or a forest, such as the parse tree of a sentence.
 
-    Each token attends to itself, its parent and its children, or with `ancestors=True` to itself
-    and all its ancestors. `parents` has the position of the parent of each token, -1 for a root.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a parent is not a position of a token, or a token is its own ancestor.
+    Each token attends to itself, its parent and its children. `parents` has the position of the
+    parent of each token, -1 for a root.
 
     Examples
     --------
@@ -127,34 +123,16 @@ def from_parents(parents: Sequence[int] | Tensor, *, ancestors: bool = False) ->
     """
     parents = _as_list(parents)
     for token, parent in enumerate(parents):
-        if not isinstance(parent, Integral):
-            raise TypeError(f"parents[{token}] is {parent!r}: a parent must be an integer position")
         if not -1 <= parent < len(parents):
             raise ValueError(
                 f"parents[{token}] is {parent}: a parent must be the position of one of the "
                 f"{len(parents)} tokens, or -1 for a root"
             )
     pairs = [(token, token) for token in range(len(parents))]
-    for token in range(len(parents)):
-        above = _ancestors(parents, token)
-        if ancestors:
-            pairs += [(ancestor, token) for ancestor in above]
-        else:
-            pairs += [pair for parent in above[:1] for pair in ((parent, token), (token, parent))]
+    for token, parent in enumerate(parents):
+        pairs += [(parent, token), (token, parent)] if parent >= 0 else []
     return Edges(*(end for pair in pairs for end in pair))
 
 
 def _as_list(numbers: Any) -> list[int]:
     return numbers.tolist() if hasattr(numbers, "tolist") else [*numbers]
-
-
-def _ancestors(parents: Sequence[int], token: int) -> list[int]:
-    """Return the ancestors of a token, from near to far; raise `ValueError` for a cycle."""
-    ancestors: list[int] = []
-    parent = parents[token]
-    while parent != -1:
-        ancestors.append(parent)
-        if len(ancestors) == len(parents):
-            raise ValueError(f"parents[{token}] is {parents[token]}: the ancestors form a cycle")
-        parent = parents[parent]
-    return ancestors

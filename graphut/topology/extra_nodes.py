@@ -49,8 +49,7 @@ def with_extra_nodes(topology: Topology | str, feat: Tensor, lengths: Lengths) -
     extra = row_sums(wide[token], row.to(feat.device), len(sentence)) / size
     # Sort by sentence; the stable sort keeps the tokens of a sentence before its extra nodes.
     order = torch.cat([torch.repeat_interleave(lengths), sentence]).argsort(stable=True)
-    extra = extra.to(feat.dtype) if feat.is_floating_point() else extra
-    return torch.cat([feat, extra])[order.to(feat.device)]
+    return torch.cat([feat, extra.to(feat.dtype)])[order.to(feat.device)]
 
 
 def node_positions(topology: Topology | str, lengths: Lengths) -> Tensor:

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from itertools import count
-from numbers import Integral
 
 from graphut._torch import Tensor, torch
 from graphut.topology.base import Topology
@@ -26,11 +25,6 @@ class Statistics:
     max_in_degree: int
     diameter: int
     unreachable: tuple[int, int] | None
-
-    @property
-    def mean_in_degree(self) -> float:
-        """Mean number of in-edges of a node."""
-        return self.edges / self.nodes
 
 
 def statistics(topology: Topology | str, n: int) -> Statistics:
@@ -59,7 +53,7 @@ def statistics(topology: Topology | str, n: int) -> Statistics:
 
 def check_tokens(n: int) -> None:
     """Raise `ValueError` unless `statistics` accepts a sentence of `n` tokens."""
-    if not isinstance(n, Integral) or not 1 <= n <= LONGEST:
+    if not 1 <= n <= LONGEST:
         raise ValueError(f"n must be between 1 and {LONGEST} tokens, got {n}")
 
 

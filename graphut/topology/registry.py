@@ -12,10 +12,11 @@ _MODULES = {
     "random_graphs": "expander random",
     "window": "axial causal complete dilated fixed patch strided window",
 }
-# Classes and functions by name, such as "window", or the module that registers them.
-registry: dict[str, Any] = {
+_HOMES = {
     name: f"{__package__}.{file}" for file, names in _MODULES.items() for name in names.split()
 }
+# Classes and functions by name, such as "window", or the module that registers them.
+registry: dict[str, Any] = {**_HOMES}
 operators: dict[str, Callable[..., Any]] = {}  # "|" and "&"; `Topology` cannot import them
 
 
@@ -28,19 +29,13 @@ def find(name: str) -> Callable[..., Any]:
 
 
 def register(name: Any, make: Callable[..., Any]) -> None:
-    """Register a name for spec strings; raise `TypeError` if it is malformed or already taken."""
+    """Register a name for spec strings; raise `TypeError` if it is malformed or of this package."""
     label = getattr(make, "__name__", repr(make))
     if not isinstance(name, str) or not re.fullmatch("[a-z][a-z0-9_]*", name):
         raise TypeError(
             f"{label}.name is {name!r}: a topology needs a name of lower-case "
             'letters, digits and underscores, such as name = "window"'
         )
-    if registry.get(name, make.__module__) != make.__module__:
-        # A topology may be defined again, for example in a notebook.
-        other = find(name)
-        if (other.__module__, other.__qualname__) != (make.__module__, make.__qualname__):
-            raise TypeError(
-                f"{label}.name is {name!r}, which is the name of "
-                f"{other.__module__}.{other.__qualname__}: choose another name"
-            )
+    if _HOMES.get(name, make.__module__) != make.__module__:
+        raise TypeError(f"{label}.name is {name!r}, a topology of graphut: choose another name")
     registry[name] = make

@@ -19,11 +19,7 @@ def test_from_edges_ignores_order_and_repetition() -> None:
     assert from_edges([], []) == parse("edges") and parse("edges").spec() == "edges"
 
 
-def test_from_parents_equals_tree_and_has_all_ancestors() -> None:
+def test_from_parents_equals_tree() -> None:
     parents = [-1, *((i - 1) // 3 for i in range(1, 40))]
-    above = from_parents(parents, ancestors=True).mask(40)
-    one = torch.tensor([[i == j or j == parents[i] for j in range(40)] for i in range(40)])
-    assert torch.equal(above, torch.linalg.matrix_power(one.double(), 4) > 0)
     assert torch.equal(Tree(3).mask(40), from_parents(parents).mask(40))
-    forest = from_parents([1, 3, -1, -1, 1], ancestors=True).mask(5)
-    assert forest[4].tolist() == [False, True, False, True, True] and forest.sum() == 10
+    assert torch.equal(from_parents([-1, -1]).mask(2), torch.eye(2, dtype=torch.bool))

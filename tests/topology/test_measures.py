@@ -1,5 +1,3 @@
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,9 +31,8 @@ def test_statistics_equal_the_mask_and_a_breadth_first_search(topology: Topology
     degrees = topology.mask(n).sum(1)
     assert (found.tokens, found.nodes, found.edges) == (n, len(degrees), int(degrees.sum()))
     assert (found.min_in_degree, found.max_in_degree) == (int(degrees.min()), int(degrees.max()))
-    assert found.mean_in_degree == pytest.approx(float(degrees.double().mean()))
 
 
-@pytest.mark.parametrize("n", [0, 2.5, [24], 513])
-def test_statistics_refuse_another_number_of_tokens(n: Any) -> None:
+@pytest.mark.parametrize("n", [0, 513])
+def test_statistics_refuse_another_number_of_tokens(n: int) -> None:
     refuses(r"n must be between 1 and 512 tokens, got ", statistics, Window(2), n)

@@ -17,7 +17,6 @@ from graphut.experiments.training.learners import AnyLearner
 from graphut.plotting import animate_frontier, draw_attention, draw_frontier, draw_ponder
 from graphut.plotting.attention import MAX_PANELS, attention_size
 from graphut.plotting.figure import BLUE, new_figure, save_figure, shortened
-from graphut.plotting.frontier import place_nodes
 from graphut.plotting.ponder import ponder_size
 
 if TYPE_CHECKING:
@@ -77,10 +76,9 @@ def _show_graph(learner: AnyLearner, task: Task, number: str, out: str, animated
     graph, active = ponder.layouts[0], ponder.frontiers or ponder.steps
     names = [*map(str, range(graph.num_dst))]
     if animated:
-        _save(animate_frontier(graph, active, names=names, places=place_nodes(graph)), out)
+        _save(animate_frontier(graph, active, names=names), out)
     elif graph.num_dst <= _LARGEST_GRAPH:
-        figure = draw_frontier(graph, active, names=names, places=place_nodes(graph))
-        save_figure(figure, out)
+        save_figure(draw_frontier(graph, active, names=names), out)
     else:
         figure = new_figure(5.0, 3.0)
         axes, sizes = figure.add_subplot(), ponder.frontier_sizes.tolist()

@@ -41,7 +41,7 @@ def describe(topology: Topology, numbers: Statistics) -> str:
         f"{topology} over {pluralize(numbers.tokens, 'token')}{others}\n"
         f"edges       {numbers.edges}, {share:.1%} of all pairs\n"
         f"in-degrees  {numbers.min_in_degree} to {numbers.max_in_degree}, "
-        f"{numbers.mean_in_degree:.2f} on average\n"
+        f"{numbers.edges / numbers.nodes:.2f} on average\n"
         f"diameter    {diameter}\n"
         f"{reach}"
     )
