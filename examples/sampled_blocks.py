@@ -2,8 +2,8 @@
 
 Features and edges are memory-mapped files, so a batch reads only the rows that it samples. Each
 node has a hidden class, most edges join nodes of the same class, and the features of a single node
-are noisy. DGL's sampler draws one block per step, and an adaptive recurrence runs over the blocks.
-With several processes, DGL distributes the training nodes among them.
+are noisy. DGL's sampler draws neighbours of neighbours, and an adaptive recurrence takes all its
+steps on the drawn edges. With several processes, DGL distributes the training nodes among them.
 
     python examples/sampled_blocks.py
     torchrun --nproc-per-node 2 examples/sampled_blocks.py
@@ -23,22 +23,24 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
+from graphut.attention import EdgeLayout
 from graphut.nn import (
     AdaptiveRecurrence,
     HaltingUnit,
     MultiHeadAttention,
     PositionwiseTransition,
     UniversalTransformerStep,
+    from_edge_index,
 )
 
 import dgl  # isort: skip  (after graphut, which makes DGL work with a current torch)
 
-CLASSES, FEATURES, DEGREE, STEPS = 8, 16, 20, 2
+CLASSES, FEATURES, DEGREE = 8, 16, 20
 CHUNK = 100_000  # nodes generated at a time
 
 
 class SampledNet(nn.Module):
-    """Classify nodes with an adaptive recurrence over a list of blocks."""
+    """Classify nodes with an adaptive recurrence on sampled edges."""
 
     def __init__(self, hidden: int = 32) -> None:
         super().__init__()
@@ -47,13 +49,19 @@ class SampledNet(nn.Module):
             MultiHeadAttention(hidden, num_heads=4), PositionwiseTransition(hidden, 2 * hidden)
         )
         self.recurrence = AdaptiveRecurrence(
-            step, HaltingUnit(hidden, bias_init=0.0), max_steps=STEPS
+            step, HaltingUnit(hidden, bias_init=0.0), max_steps=3, step_signal=None
         )
         self.classify = nn.Linear(hidden, CLASSES)
 
-    def forward(self, blocks, feat):  # (sources of the first block, FEATURES) -> (seeds, CLASSES)
-        out, ponder = self.recurrence(blocks, self.embed(feat))
+    def forward(self, layout, feat):  # (sources, FEATURES) -> (destinations, CLASSES)
+        out, ponder = self.recurrence(layout, self.embed(feat))
         return self.classify(out), ponder
+
+
+def joined(blocks: list[dgl.DGLGraph]) -> EdgeLayout:
+    """Return the edges of all blocks: the nodes of a block begin with the nodes of the next one."""
+    ends = torch.cat([torch.stack(block.edges()) for block in blocks], 1)
+    return from_edge_index(ends, (blocks[0].num_src_nodes(), blocks[0].num_dst_nodes()))
 
 
 def class_of(nodes: Tensor) -> Tensor:
@@ -127,7 +135,7 @@ def train(graph: dgl.DGLGraph, feat: Tensor, options: argparse.Namespace) -> Non
     # All processes need the same seed nodes, but only one has generated the graph.
     generator = torch.Generator().manual_seed(0)
     chosen = torch.randint(options.nodes, (2 * options.seeds,), generator=generator).unique()
-    sampler = dgl.dataloading.NeighborSampler([10] * STEPS)
+    sampler = dgl.dataloading.NeighborSampler([10, 10])
     batches, tests = (
         dgl.dataloading.DataLoader(
             graph, part, sampler, batch_size=500, shuffle=True, use_ddp=several
@@ -141,8 +149,8 @@ def train(graph: dgl.DGLGraph, feat: Tensor, options: argparse.Namespace) -> Non
     for epoch in range(options.epochs):
         model.train()
         for sources, seeds, blocks in batches:
-            logits, ponder = model(blocks, feat[sources])
-            loss = cross_entropy(logits, class_of(seeds)) + 0.05 * ponder.cost
+            logits, ponder = model(joined(blocks), feat[sources])
+            loss = cross_entropy(logits[: len(seeds)], class_of(seeds)) + 0.05 * ponder.cost
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -150,8 +158,9 @@ def train(graph: dgl.DGLGraph, feat: Tensor, options: argparse.Namespace) -> Non
         found = torch.zeros(3)
         with torch.no_grad():
             for sources, seeds, blocks in tests:
-                logits, ponder = model(blocks, feat[sources])
-                correct, count = (logits.argmax(1) == class_of(seeds)).sum(), len(seeds)
+                logits, ponder = model(joined(blocks), feat[sources])
+                answers, count = logits[: len(seeds)].argmax(1), len(seeds)
+                correct = (answers == class_of(seeds)).sum()
                 found += torch.tensor([count, correct, count * ponder.mean_steps])
         count, correct, steps = all_reduce_sum(found).tolist()
         if not several or dist.get_rank() == 0:

@@ -10,7 +10,6 @@ returns an empty tensor, the token, which is an input of the next exchange.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -89,9 +88,9 @@ class Halo:
             setattr(moved, name, value.to(device) if isinstance(value, Tensor) else value)
         return moved
 
-    def store(self, layouts: Sequence[EdgeLayout], **options: Any) -> PartStore:
+    def store(self, layout: EdgeLayout, **options: Any) -> PartStore:
         """Return a store for one run of a recurrence on the part, with an `Exchange`."""
-        return PartStore(self, layouts, **options)
+        return PartStore(self, layout, **options)
 
     def fetch(self, rows: Tensor) -> Tensor:
         """Return the features of all sources, `(num_src, d)`: `rows` of owned nodes, then the halo.
@@ -186,9 +185,9 @@ class PartStore(Exchange, Store):
 
     replaces_all = False
 
-    def __init__(self, halo: Halo, layouts: Sequence[EdgeLayout], **options: Any) -> None:
+    def __init__(self, halo: Halo, layout: EdgeLayout, **options: Any) -> None:
         Exchange.__init__(self, halo)
-        Store.__init__(self, layouts, **options)
+        Store.__init__(self, layout, **options)
 
     def same_noise(self, noise: Noise) -> Noise:
         """Return noise with the seed of process 0, which depends on ids in the whole graph."""

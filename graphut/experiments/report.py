@@ -376,7 +376,7 @@ def _attention(parts: Sequence[PonderedPart]) -> list[tuple[str, _Content]]:
 
 def _draw_graph(part: PonderedPart) -> _Content:
     """Draw a graph and its active nodes at each step."""
-    layout, names = part.ponder.layouts[0], [*map(str, range(len(part.names)))]
+    layout, names = part.ponder.layout, [*map(str, range(len(part.names)))]
     active = part.ponder.frontiers or part.ponder.steps
     figure = draw_frontier(layout, active, names=names)
     titles = "; ".join(axes.get_title() for axes in figure.axes)

@@ -175,7 +175,7 @@ class _NewestTokens(Store):
         capacity = decoder.key_values.capacity(decoder.used)
         seen = paths if len(sources) == decoder.length else paths[:, sources]
         super().__init__(
-            [_edges_from(seen, capacity).to(device)],
+            _edges_from(seen, capacity).to(device),
             cross_layout=cross_layout,
             encoded=decoder.encoded,
         )

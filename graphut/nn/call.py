@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -84,12 +83,11 @@ class Call:
         *,
         batch: BatchIndex | None = None,
         records: bool = False,  # whether to return the rows of each step
-        is_list: bool = False,  # whether the graph is a list of blocks
     ) -> Call:
         """Begin a call with a store for keys and values, and the features `(N_src, d)`."""
         layer, rule, step_signal = self.layer, self.rule, self.layer.step_signal
-        self.store, self.batch, self.is_list = store, batch, is_list
-        self.num_dst = store.layouts[-1].num_dst  # number of nodes in the result
+        self.store, self.batch = store, batch
+        self.num_dst = store.layout.num_dst  # number of nodes in the result
         # Whether values of tensors cannot be read.
         self.is_traced = is_compiling() or (feat.is_cuda and is_capturing())
         self.rows: list[FrontierRows] | None = [] if records else None
@@ -123,11 +121,6 @@ class Call:
         self.checks, self.waits = FINITE_CHECKS, True
         self.program: Any = None  # settings of a program that runs the call on a GPU
         return self
-
-    def store_rows(self, step: Any, nodes: Tensor | None, read: Tensor) -> None:
-        """Project what neighbours `read` of `nodes` (None: all) to keys and values; store them."""
-        store = self.store
-        store.write(nodes, step.project(read, store.layout, nodes))
 
     def run_step(self, step: Any, rows: Tensor, t: int, nodes: Tensor | None) -> Tensor:
         """Run step `t` on its input for the active `nodes`, `(A, d)`; return their new states."""
@@ -198,7 +191,7 @@ def squared_change(new: Tensor, shown: Tensor, *, relative: bool) -> Tensor:
 
 def begin_call(
     layer: Any,
-    graph: Graph | Sequence[Graph],
+    graph: Graph,
     feat: Tensor,
     *,
     positions: Tensor | None = None,
@@ -209,21 +202,18 @@ def begin_call(
     **edge_options: Any,
 ) -> Call:
     """Check the arguments of `layer.forward`, and return the call that a loop runs."""
-    call, is_list = Call(layer), isinstance(graph, Sequence)
+    call = Call(layer)
     rule, step = call.rule, call.steps[0]
     if not isinstance(feat, Tensor):
         check_tensor(feat, "features of source nodes")
-    if isinstance(graph, Sequence):
-        layouts = _block_layouts(layer, graph, edge_options)
-    elif isinstance(graph, EdgeLayout):
-        layouts = [graph]
+    if isinstance(graph, EdgeLayout):
+        layout = graph
     else:
         check_same_nodes(graph)
-        layouts = [as_layout(graph)]
-    layout, store_type, attention = layouts[0], Store, step.attention
+        layout = as_layout(graph)
     if layout.device != feat.device:
-        layouts = [each.to(feat.device) for each in layouts]
-        layout = layouts[0]
+        layout = layout.to(feat.device)
+    store_type, attention = Store, step.attention
     num_given, num_dst = layout.num_src, layout.num_dst
     if num_dst > num_given:
         raise ValueError(
@@ -248,10 +238,9 @@ def begin_call(
             )
         positions = positions.to(feat.device, non_blocking=True)
         if getattr(attention, "relative", None):
-            of_step = [edge_distances(each, positions[: each.num_src]) for each in layouts]
-            edge_options["edge_distance"] = of_step if is_list else of_step[0]
+            edge_options["edge_distance"] = edge_distances(layout, positions)
     store = store_type(
-        layouts,
+        layout,
         cross_layout=between,
         encoded=encoded,
         edge_options=edge_options,
@@ -259,14 +248,13 @@ def begin_call(
     )
     batch = None
     if rule.needs_members or isinstance(rule, EventDriven):
-        batch = _batch(rule, layout, graph_ids, is_list)
+        batch = _batch(rule, layout, graph_ids)
     call.begin(
         store,
         feat,
         positions,
         batch=batch,
         records=get_attention or get_steps,
-        is_list=is_list,
     )
     if call.is_traced and is_capturing() and needs_host(layer):
         raise RuntimeError(
@@ -299,45 +287,11 @@ def _check_part(steps: Sequence[Any], graph_ids: Tensor | None) -> None:
         raise ValueError(f"a part of a graph does not support {unsupported}")
 
 
-def _block_layouts(
-    layer: Any, blocks: Sequence[Graph], edge_options: Mapping[str, Any]
-) -> list[EdgeLayout]:
-    """Check sampled blocks, one for each step, and return their edges as `EdgeLayout`s."""
-    if isinstance(layer.active_rule, EventDriven):
-        raise ValueError(f"{layer.active_rule} needs one graph, not a list of blocks")
-    layouts, step = [as_layout(block) for block in blocks], layer.steps[0]
-    if len(blocks) != layer.max_steps:
-        raise ValueError(
-            f"got {len(blocks)} blocks for max_steps={layer.max_steps}; sample one for each "
-            f"step, for example with NeighborSampler([10] * {layer.max_steps})"
-        )
-    for name, by_block in edge_options.items():
-        if by_block is not None and len(by_block) != len(blocks):
-            raise ValueError(f"{name} has {len(by_block)} entries for {len(blocks)} blocks")
-    if step.cross_attention is not None:
-        raise ValueError("a decoder step needs one graph for all steps, not a list of blocks")
-    if isinstance(step.transition, SeparableConvTransition):
-        raise ValueError("a convolution needs sentences, which a list of blocks does not have")
-    for block in blocks:
-        check_same_nodes(block)
-    for t, (block, following) in enumerate(pairwise(layouts)):
-        if block.num_dst != following.num_src:
-            raise ValueError(
-                f"block {t} has {block.num_dst} destinations, but block {t + 1} has "
-                f"{following.num_src} sources; they must be the same nodes"
-            )
-    return layouts
-
-
-def _batch(
-    rule: HaltingRule, layout: EdgeLayout, graph_ids: Tensor | None, is_list: bool
-) -> BatchIndex | None:
+def _batch(rule: HaltingRule, layout: EdgeLayout, graph_ids: Tensor | None) -> BatchIndex | None:
     """Return a `BatchIndex` with the graph of each node, or None if the rule does not need it."""
     is_single = graph_ids is None and len(layout.dst_lengths) == 1
     if isinstance(rule, EventDriven) and is_single:  # no record for each graph
         return None
-    if is_list:
-        raise ValueError(f"{rule} needs whole graphs, not sampled blocks")
     return layout.cached(batch_index).renamed(graph_ids)
 
 
@@ -353,7 +307,7 @@ def close_call(
     records: dict[str, Any] = dict(output.waking or {})
     if output.waking is not None:
         max_steps = len(output.waking["round_sizes"])
-    if get_attention and not call.is_list:
+    if get_attention:
         records |= _attention_records(call, rows or [], max_steps)
     attention, cost = step.attention, output.cost
     ponder = Ponder(
@@ -362,7 +316,7 @@ def close_call(
         cost=cost.mean() if cost.shape[0] else cost.sum(),
         max_steps=max_steps,
         work=store.work,
-        layouts=tuple(store.layouts) if call.is_list else (store.layout,) * max_steps,
+        layout=store.layout,
         cross_layout=store.cross_layout,
         node_flops=step.node_flops,
         key_value_flops=attention.key_value_flops,

@@ -38,7 +38,7 @@ def run_call(call: Call, start: Any = None) -> LoopOutput:
 def choose_backend(call: Call) -> None:
     """Let the attention layers read a `KeyValueMemory`, or a program run the call on a GPU."""
     store, feat = call.store, call.feat
-    if call.is_list or (feat.is_cuda and is_capturing()):
+    if feat.is_cuda and is_capturing():
         return
     if call.rows is None and not store.edge_options:
         attention: Any = None
@@ -77,7 +77,7 @@ def repeat_until_halted(call: Call) -> LoopOutput:
     """
     store, halted, noise, encodings = call.store, call.halted, call.noise, call.encodings
     rows = table = call.feat
-    size = store.layout.num_dst if call.is_list else call.num_dst
+    size = call.num_dst
     computed = nodes = keep = None
     if rows.shape[0] > size:
         nodes = keep = torch.arange(size, device=rows.device)
@@ -97,7 +97,7 @@ def repeat_until_halted(call: Call) -> LoopOutput:
             break
         step = call.steps[t - 1 if is_untied else 0]
         signal = None if call.signal_of is None else call.signal_of[t - 1]
-        store.begin_step(t)
+        store.step, store.value_shift = t, None
         seen = rows if encodings is None else rows + encodings
         seen = with_noise(noise, "every_step", seen, computed, t) if noise else seen
         before = seen if keep is None else seen.index_select(0, keep)
@@ -120,20 +120,14 @@ def repeat_until_halted(call: Call) -> LoopOutput:
                 store.value_shift = step.value_shift(added)
             elif added is not None or is_untied:
                 if changed is not None:
-                    read = table[: store.layout.num_src].index_copy(0, changed, read)
+                    read = table.index_copy(0, changed, read)
                 changed, table, read = None, read, read if added is None else read + added
-        call.store_rows(step, changed, read)
+        store.write(changed, step.project(read, store.layout, changed))
         if not results.num_active and store.is_cache:  # later tokens may take more steps
             if halted == "copied" and not linear:
                 continue
             break
 
-        if len(store.layouts) > 1 and store.layout.num_dst < size:
-            size = store.layout.num_dst  # each sampled block has fewer destinations
-            nodes, keep = _below(size, nodes, keep, rows)
-            before = before[: nodes.shape[0]]
-            results.keep_first(size, nodes.shape[0])
-            decided.keep_first(nodes.shape[0])
         store.frontier = nodes if nodes is None or nodes.shape[0] < size else None
         after = call.run_step(step, before, t, nodes)
         halts = None
@@ -162,10 +156,6 @@ class _AtHalting:
         # For each step: nodes that halted (None: all), their steps, output, remainder and cost.
         self.finished: list[tuple[Any, ...]] = []
 
-    def keep_first(self, size: int, num_active: int) -> None:
-        """Forget the nodes from `size` on; `num_active` nodes are left."""
-        self.num_active = num_active
-
     def add(self, decided: RuleState, halts: Tensor, t: int, nodes: Tensor | None) -> Tensor | None:
         """Store the results of nodes that halt; return the indices of the others (None: all)."""
         rows, is_last = halts.shape[0], t == self.call.max_steps
@@ -186,16 +176,13 @@ class _AtHalting:
 
     def result(self, decided: RuleState) -> LoopOutput:
         """Return the output, number of steps, ACT remainder and ponder cost of each node."""
-        size = self.call.num_dst
         if len(self.finished) == 1 and self.finished[0][0] is None:  # all nodes halted together
             steps, *columns = self.finished[0][1:]
-            if steps.shape[0] > size:
-                steps, *columns = (column[:size] for column in (steps, *columns))
         else:
             nodes, *parts = map(torch.cat, zip(*self.finished, strict=True))
-            row_of = nodes.new_empty(self.call.feat.shape[0])
+            row_of = torch.empty_like(nodes)
             row_of.index_copy_(0, nodes, torch.arange(nodes.shape[0], device=nodes.device))
-            steps, *columns = (part.index_select(0, row_of[:size]) for part in parts)
+            steps, *columns = (part.index_select(0, row_of) for part in parts)
         out, remainder, cost = columns
         return LoopOutput(out, steps, remainder, cost)
 
@@ -210,11 +197,6 @@ class _WhileRunning:
         wide = torch.promote_types(call.feat.dtype, torch.float32)
         self.remainder, self.cost = call.feat.new_zeros(2, size, dtype=wide)
 
-    def keep_first(self, size: int, num_active: int) -> None:
-        """Forget the nodes from `size` on."""
-        self.active, self.steps = self.active[:size], self.steps[:size]
-        self.remainder, self.cost = self.remainder[:size], self.cost[:size]
-
     def add(self, decided: RuleState, halts: Tensor, t: int, nodes: Tensor | None) -> None:
         """Store the results of nodes that halt."""
         call, self.steps = self.call, self.steps + self.active * (t > 0)
@@ -226,18 +208,4 @@ class _WhileRunning:
 
     def result(self, decided: RuleState) -> LoopOutput:
         """Return the output, number of steps, ACT remainder and ponder cost of each node."""
-        size = self.call.num_dst
-        if size < self.steps.shape[0]:
-            self.keep_first(size, 0)
-        out = decided.out if decided.out.shape[0] == size else decided.out[:size]
-        return LoopOutput(out, self.steps, self.remainder, self.cost)
-
-
-def _below(
-    size: int, nodes: Tensor | None, keep: Tensor | None, rows: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Return the active nodes with ids below `size`, and the indices of their rows."""
-    every = torch.arange(rows.shape[0], device=rows.device)
-    nodes, keep = every if nodes is None else nodes, every if keep is None else keep
-    count = int((nodes < size).sum())
-    return nodes[:count], keep[:count]
+        return LoopOutput(decided.out, self.steps, self.remainder, self.cost)

@@ -62,13 +62,13 @@ class Ponder:
     cost: Tensor
     max_steps: int  #: the largest number of steps; with `EventDriven`, the number of rounds
     work: FlopCount  #: the nodes and edges that were computed
-    layouts: Sequence[EdgeLayout]  #: edges of self-attention in each of `max_steps` steps
+    layout: EdgeLayout  #: edges of self-attention
     cross_layout: EdgeLayout | None = None  #: edges of cross-attention
     node_flops: int  #: floating-point operations for a computed node
     key_value_flops: int  #: for a projection to keys and values
     edge_flops: int  #: for an in-edge of a computed node
     encoded_flops: int = 0  #: for all projections of the encoder's output
-    #: with `get_attention=True`, except for sampled blocks: the weights of each step
+    #: with `get_attention=True`: the weights of each step
     attention: AttentionRecord | None = None
     cross_attention: AttentionRecord | None = None
     #: with `get_attention=True` and a halting module: `(steps taken, N)` halting probabilities, NaN
@@ -131,8 +131,8 @@ class Ponder:
     @property
     def all_edges(self) -> Tensor:
         """Value that `edges` would have if all nodes took `max_steps` steps."""
-        crossing = 0 if self.cross_layout is None else self.max_steps * self.cross_layout.num_edges
-        return self._sum([*(layout.num_edges for layout in self.layouts), crossing])
+        crossing = 0 if self.cross_layout is None else self.cross_layout.num_edges
+        return self._sum([self.max_steps * (self.layout.num_edges + crossing)])
 
     @property
     def flops(self) -> Tensor:
@@ -147,11 +147,9 @@ class Ponder:
     @property
     def all_flops(self) -> Tensor:
         """Value that `flops` would have if all nodes took `max_steps` steps."""
-        by_node = sum(
-            layout.num_dst * self.node_flops + layout.num_src * self.key_value_flops
-            for layout in self.layouts
-        )
-        return self.all_edges * self.edge_flops + by_node + self.encoded_flops
+        layout = self.layout
+        by_step = layout.num_dst * self.node_flops + layout.num_src * self.key_value_flops
+        return self.all_edges * self.edge_flops + self.max_steps * by_step + self.encoded_flops
 
     def __repr__(self) -> str:
         cut = "" if not self.num_cut_off else f", num_cut_off={self.num_cut_off}"

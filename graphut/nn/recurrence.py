@@ -164,14 +164,14 @@ class AdaptiveRecurrence(nn.Module):
 
     def forward(
         self,
-        graph: DGLGraph | EdgeLayout | Sequence[DGLGraph | EdgeLayout],
+        graph: DGLGraph | EdgeLayout,
         feat: Tensor,
         *,
         positions: Tensor | None = None,
         cross: tuple[DGLGraph | EdgeLayout, Tensor] | None = None,
-        edge_bias: Any = None,
-        edge_feat: Any = None,
-        edge_weight: Any = None,
+        edge_bias: Tensor | None = None,
+        edge_feat: Tensor | None = None,
+        edge_weight: Tensor | None = None,
         graph_ids: Tensor | None = None,
         get_attention: bool = False,
         get_steps: bool = False,
@@ -180,13 +180,11 @@ class AdaptiveRecurrence(nn.Module):
 
         Parameters
         ----------
-        graph : DGLGraph, EdgeLayout, or list of them
+        graph : DGLGraph or EdgeLayout
             The edges of self-attention. The destinations are the sources, or, in a block, the first
-            sources; the other sources do not change, like halted nodes. A list, as DGL's neighbour
-            samplers return it, has one block for each step.
+            sources; the other sources do not change, like halted nodes.
         feat : Tensor
-            `(N_src, d)`, the first states :math:`x^0`; for a list, of the sources of the first
-            block.
+            `(N_src, d)`, the first states :math:`x^0`.
         positions : Tensor, optional
             `(N_src,)`, the position of each node, counted from 1; or `(N_src, k)` coordinates, with
             `d / k` features for each. Without positions, only the step signal is added.
@@ -194,8 +192,7 @@ class AdaptiveRecurrence(nn.Module):
             For a decoder step: the edges from the encoder's nodes, and the encoder's output,
             :math:`m`.
         edge_bias, edge_feat, edge_weight
-            For every step, see `MultiHeadAttention`. For a list of blocks, a list with one tensor
-            for each block.
+            For every step, see `MultiHeadAttention`.
         graph_ids : Tensor, optional
             `(N_dst,)` int64, the graph of each node, for rules such as `Global`. The default is the
             graphs of the DGL batch.
@@ -208,7 +205,7 @@ class AdaptiveRecurrence(nn.Module):
         Returns
         -------
         Tensor
-            `(N_dst, d)`, output states; for a list, of the destinations of the last block.
+            `(N_dst, d)`, output states.
         Ponder
             Steps and remainder of each node, the ponder cost, and the number of operations.
         list of Tensor
@@ -319,8 +316,6 @@ class AdaptiveRecurrence(nn.Module):
         rule = self.active_rule
         if not isinstance(rule, EventDriven):
             raise ValueError(f"resume is for the rule EventDriven, but the rule is {rule}")
-        if isinstance(graph, Sequence):
-            raise ValueError("resume takes one graph, not a list of blocks")
         check_tensor(feat, "features of source nodes")
         layout = as_layout(graph).to(feat.device)
         if layout.halo is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -54,15 +54,14 @@ class Store:
 
     def __init__(
         self,
-        layouts: Sequence[EdgeLayout],  # one for all steps, or one for each step
+        layout: EdgeLayout,
         *,
         cross_layout: EdgeLayout | None = None,  # edges from the encoder's nodes
         encoded: EncoderOutput | None = None,
-        edge_options: dict[str, Any] | None = None,  # lists if there are several layouts
+        edge_options: dict[str, Any] | None = None,
         get_attention: bool = False,
     ) -> None:
-        self.layouts, self.layout = layouts, layouts[0]
-        self.cross_layout, self.encoded = cross_layout, encoded
+        self.layout, self.cross_layout, self.encoded = layout, cross_layout, encoded
         self.edge_options = edge_options or {}
         self.get_attention = get_attention
         self.memory: KeyValueMemory | None = None  # in place of `table`, where a backend has one
@@ -96,14 +95,6 @@ class Store:
         """Return the results of a call, a pytree, when no process needs anything more of it."""
         return results
 
-    def begin_step(self, step: int) -> None:
-        """Begin step `step`, from 1: switch to its edges, and add nothing to the values."""
-        self.step, self.value_shift = step, None
-        if len(self.layouts) > 1:
-            self.layout = self.layouts[step - 1]
-            if self.table is not None:
-                self.table = self.table[: self.layout.num_src]
-
     def write(self, nodes: Tensor | None, key_value: Tensor) -> None:
         """Store the keys and values, `(A, 2 * H * D)`, of `nodes`, `(A,)`; None is all nodes."""
         self.work.projections.append((self.layout.num_src, nodes))
@@ -118,9 +109,7 @@ class Store:
 
     def attend(self, layer: Any, rows: Tensor) -> Tensor:
         """Return the self-attention output of the active nodes, given their features `(A, d)`."""
-        options: dict[str, Any] = {"frontier": self.frontier}
-        for name, value in self.edge_options.items():
-            options[name] = value if isinstance(value, Tensor) else value[self.step - 1]
+        options: dict[str, Any] = {"frontier": self.frontier, **self.edge_options}
         if self.value_shift is not None:
             options["value_shift"] = self.value_shift
         if self.get_attention:

@@ -162,10 +162,11 @@ def repeat_until_quiescent(call: Call, start: Start | None = None) -> LoopOutput
     for t in range(1, call.max_steps + 1):
         if not store.any_active(num_active):
             break
-        store.begin_step(t)
+        store.step = t
         if "every_step" in noise:
             changed = None
-        call.store_rows(step, changed, read(_rows_of(changed, shown), changed, t))
+        seen = read(_rows_of(changed, shown), changed, t)
+        store.write(changed, step.project(seen, store.layout, changed))
         store.frontier = nodes
         before = shown[:size] if nodes is None else shown.index_select(0, nodes)
         # The first round has checked the arguments of attention.

@@ -77,11 +77,11 @@ def test_graph_transformer_adds_the_edges_of_a_topology(answer_at: str) -> None:
         torch.tensor([sum(i in nodes for i, _ in edges) for nodes in (range(4), range(4, 7))])
     )
     found, expected = model(graph(), NODES), plain(whole, NODES)
-    assert found.ponder.layouts[0].num_edges == len(edges) > graph().num_edges()
+    assert found.ponder.layout.num_edges == len(edges) > graph().num_edges()
     assert_same([found.logits], [expected.logits])
     assert torch.equal(found.ponder.steps, expected.ponder.steps)
     layout = as_layout(graph())
-    first, again = (model(layout, NODES).ponder.layouts[0] for _ in range(2))
+    first, again = (model(layout, NODES).ponder.layout for _ in range(2))
     assert first is again  # the edges are added once
 
 

@@ -260,7 +260,7 @@ def same_as_dense(case: Case, tolerance: float = 1e-10) -> Tensor:
 def run_step(step: Any, graph: Any, feat: Tensor, cross: Any = None) -> Tensor:
     """Return the states of all destinations after a step, whose input is `feat`."""
     between, encoded = read_cross(step.cross_attention, cross)
-    store = Store([as_layout(graph)], cross_layout=between, encoded=encoded)
+    store = Store(as_layout(graph), cross_layout=between, encoded=encoded)
     store.write(None, step.project(feat, store.layout))
     return step(store, feat[: store.layout.num_dst])
 

@@ -93,13 +93,6 @@ def test_a_row_does_not_depend_on_others_in_evaluation() -> None:
     assert_same([twice[:NODES]], [layer(from_edge_index(EDGES, NODES), x)[0]])
 
 
-def test_batch_norm_takes_blocks() -> None:
-    step, x = step_of("attention"), normal(NODES, FEATS)
-    layer = build(step, FixedDepth())
-    wanted = layer(LAYOUT, x)[0]
-    assert_same([layer([LAYOUT] * STEPS, x)[0]], [wanted])
-
-
 def test_halted_nodes_run_in_training_and_are_frozen_in_evaluation() -> None:
     step, x, depth = step_of(), normal(NODES, FEATS), torch.arange(NODES) % 3 + 1
     options: Any = {"rule": Threshold(0.5), "step_signal": None, "max_steps": STEPS}

@@ -32,7 +32,6 @@ from tests.nn.cases import (
 )
 from tests.nn.reference import dense_recurrence
 from tests.nn.rules.histories import plain_recurrence
-from tests.nn.test_loop_blocks import SEEDS, big_graph, blocks_of
 
 LAYERS = 3
 
@@ -97,16 +96,6 @@ def test_loop_it_is_a_stack_of_torchs_layers(norm: str, decoder: bool) -> None:
     assert_same([found], [expected])
     assert_same(gradients([found], inputs), gradients([expected], inputs))
     assert ponder.steps.tolist() == [LAYERS] * 6 and not ponder.remainder.any()
-
-
-def test_loop_each_block_of_a_list_is_served_by_a_step_of_its_own() -> None:
-    case = build_case(share_weights=False, norm="pre", lengths=[40], max_steps=4, rule="fixed")
-    graph = big_graph()
-    blocks = blocks_of(graph, SEEDS, 4)
-    first = blocks[0].srcdata["_ID"]
-    found, _ = case.layer(blocks, case.feat[first], positions=case.positions[first])
-    whole, _ = case.layer(graph, case.feat, positions=case.positions)
-    assert_same([found], [whole[SEEDS]])
 
 
 STEP, PRE, DECODER = build_step(), build_step(norm="pre"), build_step(form="decoder")

@@ -67,7 +67,7 @@ def dgl_tutorial_act(case: Case) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     layer, x = case.layer, case.feat
     edges, encoded = read_cross(layer.step.cross_attention, case.cross)
     layout = as_layout(case.graph)
-    store = Store([layout], cross_layout=edges, encoded=encoded)
+    store = Store(layout, cross_layout=edges, encoded=encoded)
     s, r, sum_p = torch.zeros_like(x), torch.ones(len(x)).double(), torch.zeros(len(x)).double()
     active, steps = torch.ones(len(x), dtype=torch.bool), torch.zeros(len(x), dtype=torch.int64)
     memory = layer.step.project(x, layout)

@@ -23,11 +23,12 @@ from graphut.nn import (
     UniversalTransformerStep,
     coordinate_signal,
 )
-from graphut.topology import Complete
+from graphut.topology import Complete, Window
 from tests.helpers import (
     Pairs,
     assert_same,
     covering,
+    gradients,
     layout_of,
     multigraphs,
     name_of,
@@ -251,8 +252,26 @@ def test_recurrence_refuses_arguments_that_do_not_fit() -> None:
     check("positions must be a tensor, got list; convert it", positions=[1, 2])
     check("8 features do not divide into 3 coordinates", positions=torch.zeros(10, 3))
     check("3 destination and 2 source nodes", graph=Complete().layout([3], [2]))
-    check("an EdgeLayout, got Tensor: a topology has", graph=(torch.tensor([0]),) * 2)
+    check("an EdgeLayout, got tuple: a topology has", graph=(torch.tensor([0]),) * 2)
     check("Layout; pass the graph first", graph=CASE.feat, feat=Complete().layout([3]))
+
+
+@pytest.mark.parametrize("norm", MODES["norm"])
+@pytest.mark.parametrize("halted", HALTED)
+def test_recurrence_on_a_block_with_all_in_edges_is_that_on_the_whole_graph(
+    halted: str, norm: str
+) -> None:
+    """The nodes of the outermost of four blocks are up to four edges away from the seeds."""
+    graph, seeds = Window(1).graph([40]), torch.tensor([17, 3, 30])
+    sampler = dgl.dataloading.MultiLayerFullNeighborSampler(4)
+    sources, _, (block, *_) = sampler.sample_blocks(graph, seeds)
+    case = build_case(halted=halted, norm=norm, lengths=[40], max_steps=4)
+    whole = engine(case.layer, graph, case.feat, positions=case.positions)
+    found = engine(case.layer, block, case.feat[sources], positions=case.positions[sources])
+    found, whole = [x[:3] for x in found[:3]], [x[seeds] for x in whole[:3]]
+    assert len(sources) < 40 and len(whole[1].unique()) > 1
+    assert_same(found, whole)
+    assert_same(gradients(found[::2], case.inputs), gradients(whole[::2], case.inputs))
 
 
 @pytest.mark.parametrize("norm", MODES["norm"])

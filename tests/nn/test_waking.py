@@ -506,7 +506,6 @@ def test_resume_refuses_what_does_not_fit() -> None:
     check(r"shown\[3, 0\] is nan", shown.index_fill(0, torch.tensor([3]), torch.nan))
     check("changed must be a 1-D int64 tensor, got", shown, changed=torch.ones(10).bool())
     check("edges_into refers to node 10, but", shown, edges_into=torch.tensor([3, 10]))
-    check("resume takes one graph", shown, [layout])
     layer.rule = FixedDepth()
     check("resume is for the rule EventDriven, but .* FixedDepth", shown)
     fixed, layer.rule = layer(layout, feat)[1], EventDriven()
@@ -532,8 +531,6 @@ def test_event_driven_refuses() -> None:
     refuses("a step signal", layer, GRAPHS["rows"], normal(10, FEATS))
     norm = nn.Sequential(nn.Linear(FEATS, FEATS), nn.BatchNorm1d(FEATS))
     refuses("BatchNorm1d, whose statistics depend", build, conv_step(dgl.nn.GINConv(norm)))
-    blocks = [GRAPHS["block"]], normal(8, FEATS)
-    refuses("needs one graph, not a list of blocks", build(max_steps=1), *blocks)
 
 
 def test_event_driven_names_a_node_that_is_not_finite() -> None:

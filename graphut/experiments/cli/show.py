@@ -49,7 +49,7 @@ def main(arguments: Namespace) -> int:
     if animated:
         ponder = parts[-1].ponder
         names = parts[-1].node_names
-        _save(animate_frontier(ponder.layouts[0], ponder.steps, names=names), out)
+        _save(animate_frontier(ponder.layout, ponder.steps, names=names), out)
     else:
         pictures = map(_ponder_picture, parts)
         if what == "attention":
@@ -73,7 +73,7 @@ def _show_graph(learner: AnyLearner, task: Task, number: str, out: str, animated
         )
     answer = learner.answer(example)
     ponder = answer.parts[0].ponder
-    graph, active = ponder.layouts[0], ponder.frontiers or ponder.steps
+    graph, active = ponder.layout, ponder.frontiers or ponder.steps
     names = [*map(str, range(graph.num_dst))]
     if animated:
         _save(animate_frontier(graph, active, names=names), out)

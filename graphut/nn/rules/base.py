@@ -308,8 +308,3 @@ class RuleState:
                 x.index_select(0, rows) if isinstance(x, torch.Tensor) else x for x in self.memory
             )
             self.out = self.out.index_select(0, rows)
-
-    def keep_first(self, count: int) -> None:
-        """Drop memory and outputs of all nodes but the first `count`."""
-        self.memory = tuple(x[:count] if isinstance(x, torch.Tensor) else x for x in self.memory)
-        self.out = self.out[:count]

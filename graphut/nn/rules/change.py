@@ -72,8 +72,7 @@ class EventDriven(HaltingRule):
     a GPU runs eight rounds as one sequence of launches, a round also reads a mark of each node.
 
     The recurrence needs one step for all repetitions, without cross-attention, separable
-    convolution or, in training, batch normalization. It has no step signal and no halting module,
-    and it runs on one graph, not on a list of blocks.
+    convolution or, in training, batch normalization. It has no step signal and no halting module.
 
     Parameters
     ----------

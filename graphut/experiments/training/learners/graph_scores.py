@@ -214,7 +214,7 @@ def needed_flops(ponder: Ponder, depth: Tensor) -> int:
 
     A node that stops before the last step projects its keys and values once more, as "frozen" does.
     """
-    steps, degrees = depth + 1, ponder.layouts[0].in_degrees.cpu()
+    steps, degrees = depth + 1, ponder.layout.in_degrees.cpu()
     projected = steps.sum() + (steps < steps.max()).sum()
     edges = (steps * degrees).sum() * ponder.edge_flops
     return int(steps.sum() * ponder.node_flops + edges + projected * ponder.key_value_flops)
