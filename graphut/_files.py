@@ -46,17 +46,9 @@ def encode_json(value: Any) -> bytes:
     return text.encode()
 
 
-def read_file(path: str | Path) -> bytes:
-    """Return the bytes of a file; raise `ValueError` for a pipe or a device."""
-    path = Path(path)
-    if path.exists() and not path.is_file():
-        raise ValueError(f"{path} is not a plain file: remove it, or put the file back")
-    return path.read_bytes()
-
-
 def read_json(path: str | Path) -> dict[str, Any]:
     """Return the object in a JSON file; raise `ValueError` if the file does not contain one."""
-    data = read_file(path)
+    data = Path(path).read_bytes()
     with reraise_for_file(path, "is not a JSON file"):
         value = json.loads(data)
     if not isinstance(value, dict):

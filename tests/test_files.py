@@ -6,7 +6,6 @@ import pytest
 
 from graphut._files import (
     cache_folder,
-    read_file,
     read_json,
     write_atomically,
     write_json,
@@ -61,13 +60,6 @@ def test_read_json_names_a_file_that_is_no_json(tmp_path: Path, content: bytes) 
     refuses(r"broken\.json is not a JSON file", read_json, path)
     write_json(path, [1])
     refuses(r"broken\.json does not hold a JSON object", read_json, path)
-
-
-def test_read_file_does_not_wait_for_a_pipe(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe.json")
-    refuses(r"pipe\.json is not a plain file", read_file, tmp_path / "pipe.json")
-    with pytest.raises(FileNotFoundError):
-        read_file(tmp_path / "nothing")
 
 
 @pytest.mark.parametrize(

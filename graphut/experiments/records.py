@@ -14,7 +14,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from graphut._files import explain_write_errors, read_file, reraise_for_file, write_atomically
+from graphut._files import explain_write_errors, reraise_for_file, write_atomically
 from graphut._torch import torch
 from graphut._version import __version__
 
@@ -101,7 +101,7 @@ def check_table(path: str | Path) -> None:
 def _read(path: Path) -> tuple[list[str], list[list[str]]]:
     """Return the names of the columns of a CSV file, and the cells of each row."""
     with reraise_for_file(path, "is not a table of results"):
-        text = read_file(path).decode()
+        text = path.read_text("utf-8")
         columns, *rows = [*csv.reader(io.StringIO(text), strict=True)] or [[]]
         if len({*columns}) < len(columns) or not all(columns):
             raise ValueError("its first line must have a different name for each column")

@@ -36,18 +36,13 @@ class GenerativeModel(AdaptiveModel):
     @overload
     def generate(self, sequences: Sentences, **options: Any) -> list[Generation]: ...
 
-    @torch.no_grad()  # type: ignore[misc]  # the overloads leave the options to this signature
+    @torch.no_grad()
     def generate(
         self,
         sequences: Sentences | Sequence[str],
         *,
-        max_length: int = 100,
-        beam_size: int = 1,
-        length_penalty: float = 0.6,
-        temperature: float | None = None,
-        top_p: float | None = None,
-        generator: torch.Generator | None = None,
         get_attention: bool = False,
+        **options: Any,
     ) -> list[Generation] | list[str]:
         """Generate a target for each source, or a continuation of each prompt.
 
@@ -60,28 +55,27 @@ class GenerativeModel(AdaptiveModel):
             Texts, which the vocabularies of the model encode; texts are returned too, by a language
             model with the prompts. Or token ids, as from `encode` (0 is `<bos>`, 1 is `<eos>`);
             then each result is a `Generation`. Prompts may be empty.
-        max_length : int
-            Maximum number of generated tokens, including `eos`.
-        beam_size : int
-            Number of hypotheses kept for each sequence; 1 is greedy decoding.
-        length_penalty : float
-            For beam search: 0 ranks by log-probability, larger values prefer longer sequences.
-        temperature : float, optional
-            Sample tokens at this temperature; values below 1 sharpen the distribution.
-        top_p : float, optional
-            Sample among the most likely tokens whose probabilities sum to this value.
-        generator : torch.Generator, optional
-            Generator for sampling, on the CPU; by default, torch's global one.
         get_attention : bool
             Also return the attention weights, as `result.encoder.attention`,
             `result.decoder.attention` and `result.decoder.cross_attention`. The cached decoder
             does not store weights, so the model runs once more on each generated sequence.
+        max_length : int
+            Maximum number of generated tokens, including `eos` (default: 100).
+        beam_size : int
+            Number of hypotheses kept for each sequence; 1, the default, is greedy decoding.
+        length_penalty : float
+            For beam search: 0 ranks by log-probability, larger values prefer longer sequences
+            (default: 0.6).
+        temperature : float, optional
+            Sample tokens at this temperature; values below 1 sharpen the distribution.
+        generator : torch.Generator, optional
+            Generator for sampling, on the CPU; by default, torch's global one.
 
         Raises
         ------
-        ValueError
-            If an option is out of range, the sequences do not fit the model, a text has an unknown
-            symbol, the model has no vocabulary, or a weight is not finite.
+        TypeError, ValueError
+            If an option is unknown or out of range, the sequences do not fit the model, a text has
+            an unknown symbol, the model has no vocabulary, or a weight is not finite.
 
         Examples
         --------
@@ -91,20 +85,13 @@ class GenerativeModel(AdaptiveModel):
         >>> len(text.source_steps), len(text.steps) <= 2
         (3, True)
         """
-        options = SearchOptions(
-            max_length=max_length,
-            beam_size=beam_size,
-            length_penalty=length_penalty,
-            temperature=temperature,
-            top_p=top_p,
-            generator=generator,
-        )
+        search = SearchOptions(**options)
         texts = texts_in(sequences)
         if texts and get_attention:
             raise TypeError("get_attention needs token ids: encode the texts with model.encode")
         ids: Any = [*map(self.encode, texts)] if texts else sequences
         with self.evaluating():
-            answers = self._generate(ids, options)
+            answers = self._generate(ids, search)
             if texts:
                 return [*map(self.text_of, ids, answers)]
             if not get_attention:

@@ -319,12 +319,6 @@ class UniversalGraphTransformer(AdaptiveModel):
 
     def _edge_logits(self, layout: EdgeLayout, states: Tensor, edge_feats: Tensor | None) -> Tensor:
         others = states if layout.halo is None else layout.halo.fetch(states)
-        if layout.num_src != len(others):
-            raise ValueError(
-                "answers at edges need the states of both ends, but only "
-                f"{layout.num_dst} of {layout.num_src} sources are destinations: give a graph, not "
-                "a block"
-            )
         target, source, edge = layout.in_edges()
         keys = self.key(others)[source]
         if edge_feats is not None:

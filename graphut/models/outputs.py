@@ -1,6 +1,5 @@
 """Results of models: of `forward` (...Output), `predict` (...Prediction) and `generate`."""
 
-import reprlib
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -61,13 +60,6 @@ class GraphPrediction:
     probabilities: Tensor | None
     values: Tensor | None  #: `(nodes, values)` or `(1, values)` with "values", else None
     steps: Tensor  #: `(nodes,)` int64, the number of steps, or of event-driven updates, of a node
-
-    def __repr__(self) -> str:
-        fields = {
-            name: list(value.shape) if isinstance(value, Tensor) else reprlib.repr(value)
-            for name, value in vars(self).items()
-        }
-        return f"GraphPrediction({', '.join(f'{name}={text}' for name, text in fields.items())})"
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,7 @@ def sample(decoder: TokenDecoder, first: Tensor, options: SearchOptions) -> list
     """Return one hypothesis per sentence, by greedy decoding or by sampling.
 
     `first`, `(sentences,)` int64, has the first input token of each sentence. Tokens are sampled if
-    `options` has a `temperature`, which divides the logits, or a `top_p` (nucleus sampling, arXiv
-    1904.09751).
+    `options` has a `temperature`, which divides the logits.
     """
     hypotheses = [Hypothesis() for _ in range(len(first))]
     active = list(range(len(first)))
@@ -55,24 +54,13 @@ def sample(decoder: TokenDecoder, first: Tensor, options: SearchOptions) -> list
 
 
 def _choose(logits: Tensor, options: SearchOptions) -> Tensor:
-    if not options.samples:
+    if options.temperature is None:
         return logits.argmax(-1)
-    temperature = 1.0 if options.temperature is None else options.temperature
     # Subtract the maximum first, in float64: a tiny temperature must not overflow.
     below = logits.double() - logits.double().amax(-1, keepdim=True)
-    probability = (below / temperature).softmax(-1)
-    if options.top_p is not None:
-        probability = nucleus(probability, options.top_p)
+    probability = (below / options.temperature).softmax(-1)
     drawn = torch.multinomial(probability.cpu(), 1, generator=options.generator)[:, 0]
     return drawn.to(logits.device)
-
-
-def nucleus(probability: Tensor, top_p: float) -> Tensor:
-    """Keep the fewest largest probabilities whose sum reaches `top_p`; set the others to 0."""
-    ordered, token = probability.sort(-1, descending=True)
-    before = ordered.cumsum(-1) - ordered
-    truncated = torch.where(before < top_p, ordered, 0.0)
-    return torch.zeros_like(probability).scatter(-1, token, truncated)
 
 
 class _Ended(NamedTuple):

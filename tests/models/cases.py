@@ -28,7 +28,7 @@ SEARCHES: list[dict[str, Any]] = [
     {},
     {"beam_size": 3},
     {"beam_size": 4, "length_penalty": 2.0},
-    {"temperature": 0.8, "top_p": 0.9},
+    {"temperature": 0.8},
 ]
 
 

@@ -3,7 +3,6 @@ from typing import Any
 import pytest
 import torch
 
-from graphut.models.outputs import GraphPrediction
 from graphut.nn import Ponder
 from tests.helpers import assert_same
 from tests.models.cases import CASES
@@ -23,11 +22,3 @@ def test_outputs_are_the_same_with_attention(name: str) -> None:
 
 def ponders_of(output: Any) -> list[Ponder]:
     return [part for part in output if isinstance(part, Ponder)]
-
-
-def test_repr_of_a_graph_prediction_is_short() -> None:
-    found = GraphPrediction(["a"] * 300, torch.ones(300, 3), None, torch.ones(300))
-    assert repr(found) == (
-        "GraphPrediction(labels=['a', 'a', 'a', 'a', 'a', 'a', ...], probabilities=[300, 3], "
-        "values=None, steps=[300])"
-    )

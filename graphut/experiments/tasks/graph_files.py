@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphut._files import read_file, reraise_for_file
+from graphut._files import reraise_for_file
 from graphut.distributed import assign_parts, load_part, write_parts
 from graphut.distributed.parts import is_divided
 from graphut.experiments.messages import pluralize
@@ -80,7 +80,7 @@ def _read_networkx(path: Path) -> dict[str, Any]:
         if path.suffix == ".graphml":
             graph = networkx.read_graphml(path)
         else:
-            data = json.loads(read_file(path))
+            data = json.loads(path.read_bytes())
             graph = networkx.node_link_graph(data, edges="links" if "links" in data else "edges")
             if len(graph) != len(data["nodes"]):
                 listed = pluralize(len(data["nodes"]), "node")

@@ -16,7 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphut._files import explain_write_errors, read_file, reraise_for_file, write_atomically
+from graphut._files import explain_write_errors, reraise_for_file, write_atomically
 from graphut._torch import torch
 from graphut.models.checked_config import quote
 from graphut.models.model_files import WEIGHTS, read_tensors, write_tensors
@@ -70,7 +70,7 @@ def read_metrics(path: str | Path) -> list[dict[str, Any]]:
     if not Path(path).exists():
         return []
     metrics: list[dict[str, Any]] = []
-    for number, line in enumerate(read_file(path).split(b"\n")[:-1], 1):
+    for number, line in enumerate(Path(path).read_bytes().split(b"\n")[:-1], 1):
         with reraise_for_file(f"{path}:{number}"):
             fields = json.loads(line)
             if not isinstance(fields["update"], int):

@@ -74,7 +74,7 @@ def test_generate_after_train_and_eval_of_texts(tmp_path: Path, output: Command)
     assert output("eval", run, "--device", "cpu").startswith("test, ")
     assert read_json(run / "evaluation-test.json") == first
     argv = ["generate", run, "to be\nor ", "--max-length", "5", "--device", "cpu"]
-    for more in ([], ["--temperature", "0.9", "--top-p", "0.8"], ["--beam-size", "2"]):
+    for more in ([], ["--temperature", "0.9"], ["--beam-size", "2"]):
         table, text = output(*argv, *more).strip("\n").split("\n\n", 1)
         assert text.startswith("to be\nor ")
         assert table.startswith("text ") and "\nsteps " in table
