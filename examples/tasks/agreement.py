@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from graphut.experiments.tasks.base import Text, TextTask, hold_out
-from graphut.experiments.tasks.files import DataSet, cached, lines_of, published_checksums
+from graphut.experiments.tasks.files import cached, lines_of, read_text
 from graphut.experiments.tasks.presets import LANGUAGE_MODEL, model_size, with_baselines
 from graphut.experiments.training.learners.texts import TextLearner, TextScores, token_metrics
 from graphut.models.checked_config import option
@@ -23,14 +23,12 @@ from graphut.vocabulary import Words
 
 SINGULAR, PLURAL = "VBZ", "VBP"
 _TRAIN, _VALIDATION, _ROWS = "numpred.train", "numpred.val", "sentences"
-_CHECKSUMS = published_checksums(__file__)
-_SENTENCES = DataSet(
-    "from https://github.com/treszkai/edinburgh-nlu-cw: clone it, and name its folder data",
-    {"wiki-test.txt": _CHECKSUMS["wiki-test.txt"]},
+_SENTENCES = (
+    "get it from https://github.com/treszkai/edinburgh-nlu-cw: clone it, and name its folder data"
 )
 _ORIGIN = (
-    "from http://tallinzen.net/media/rnn_agreement/rnn_agr_simple.tar.gz: unpack it, and name "
-    "the folder rnn_agr_simple"
+    "get the data from http://tallinzen.net/media/rnn_agreement/rnn_agr_simple.tar.gz: unpack it, "
+    "and name the folder rnn_agr_simple"
 )
 _SAME_SENTENCE = 6  # equal prefixes of at least this many words come from the same sentence
 _SMALL = (
@@ -127,8 +125,7 @@ class Agreement(TextTask):
     validation, and texts of the validation set from training.
 
     The folder `sentences` adds a test set of unselected sentences. A sentence with six or more
-    words before the verb is left out if these words occur in training or validation. The checksums
-    of `numpred.train` and `numpred.test.0` are unknown.
+    words before the verb is left out if these words occur in training or validation.
     """
 
     name = "agreement"
@@ -136,7 +133,7 @@ class Agreement(TextTask):
     presets = with_baselines(_SMALL, {"d_hidden": 64, "max_steps": 2})
     learner = AgreementLearner
 
-    data: str | Path = option(MISSING, f"folder of the prefixes, {_ORIGIN}")
+    data: str | Path = option(MISSING, f"folder of the prefixes; {_ORIGIN}")
     split: Literal["published", "small"] = option(
         "published", "training set: numpred.train, or most of numpred.val"
     )
@@ -205,8 +202,7 @@ class Agreement(TextTask):
     @cached_property
     def _files(self) -> dict[str, str]:
         names = [*self._groups, _VALIDATION, *([_TRAIN] if self.split == "published" else [])]
-        data_set = DataSet(_ORIGIN, {name: _CHECKSUMS.get(name) for name in names})
-        texts = {name: data_set.read(self.data, name) for name in names}
+        texts = {name: read_text(Path(self.data, name), _ORIGIN) for name in names}
         if self.sentences is not None:
-            texts[_ROWS] = _SENTENCES.read(self.sentences, "wiki-test.txt")
+            texts[_ROWS] = read_text(Path(self.sentences, "wiki-test.txt"), _SENTENCES)
         return texts

@@ -22,11 +22,11 @@ from graphut.models.checked_config import option
 from graphut.models.outputs import LMOutput
 from graphut.vocabulary import UNKNOWN, Words
 
-_DATA = files.DataSet(
-    "from https://zenodo.org/records/2630551: unpack lambada-dataset.tar.gz, and name the folder",
-    files.published_checksums(__file__),
+_FILES = ("lambada_development_plain_text.txt", "lambada_test_plain_text.txt")
+_ORIGIN = (
+    "get the passages and novels from https://zenodo.org/records/2630551: unpack "
+    "lambada-dataset.tar.gz, and name the folder"
 )
-_NOVELS = f"get the published train-novels {_DATA.origin}"
 Passages = list[list[str]]
 
 # Most weights are in the embeddings; two layers have as many other weights as one step.
@@ -44,7 +44,7 @@ def _read_passages(folder: str | Path, held_out: int | None) -> dict[str, Passag
     test passages from other novels. If `held_out` is None, all development passages are for
     validation. Otherwise, `held_out` of them are for validation, and the others for training.
     """
-    texts = (_DATA.read(folder, name) for name in _DATA.checksums)
+    texts = (files.read_text(Path(folder, name), _ORIGIN) for name in _FILES)
     validation, test = ([line.split() for line in files.lines_of(text)] for text in texts)
     train: Passages = []
     if held_out is not None:
@@ -107,9 +107,8 @@ class Lambada(TextTask):
     The task of arXiv 1606.06031 for a language model (arXiv 1807.03819, section 3.3). The published
     protocol trains on 2662 novels, validates on the development passages, and tests on passages
     from other novels. `novels` is a text file or a folder of `.txt` files; words are separated by
-    white space and tokenised like the passages. The files have no checksums. An epoch consists of
-    random windows. The vocabulary holds the most frequent words that occur at least twice in
-    training.
+    white space and tokenised like the passages. An epoch consists of random windows. The vocabulary
+    holds the most frequent words that occur at least twice in training.
 
     Without novels, the model trains on the development passages that are not held out for
     validation. The results are then not comparable with published ones.
@@ -121,7 +120,7 @@ class Lambada(TextTask):
     learner = LambadaLearner
     own_files = ("novels",)
 
-    data: str | Path = option(MISSING, f"folder of the passages, {_DATA.origin}")
+    data: str | Path = option(MISSING, f"folder of the passages; {_ORIGIN}")
     novels: str | Path | None = option(
         None,
         "file or folder of training texts, such as the published train-novels (default: train on "
@@ -181,4 +180,4 @@ class Lambada(TextTask):
         assert self.novels is not None
         path = Path(self.novels)
         texts = sorted(path.rglob("*.txt")) if path.is_dir() else [path]
-        return (files.read_text(text, _NOVELS) for text in texts)
+        return (files.read_text(text, _ORIGIN) for text in texts)

@@ -18,7 +18,7 @@ import numpy as np
 
 from graphut.experiments.tasks import Vocabulary, presets
 from graphut.experiments.tasks.base import GraphTask, LabelledGraph, Pair, PairTask, Task
-from graphut.experiments.tasks.files import DataSet, cached, published_checksums
+from graphut.experiments.tasks.files import cached, read_text
 from graphut.experiments.training.evaluation import rows_by
 from graphut.experiments.training.learners.sequences import PairLearner, by_number, pair_metrics
 from graphut.models.checked_config import option
@@ -47,9 +47,9 @@ class Brackets(Vocabulary):
 _SYMBOLS = Brackets([*digits, *_OPERATORS, "]"])
 _DIGITS = Brackets(digits)
 _KINDS = Vocabulary([*digits, *_OPERATORS])  # of nodes in a tree
-_OFFICIAL = DataSet(
-    "from https://github.com/nyu-mll/spinn, python/spinn/data/listops: name that folder",
-    published_checksums(__file__),
+_OFFICIAL = ("test_d20s.tsv", "test_d20a.tsv")
+_ORIGIN = (
+    "get them from https://github.com/nyu-mll/spinn, python/spinn/data/listops: name that folder"
 )
 _MAX_DEPTH, _MAX_VALUES, _LIST_SHARE = 20, 5, 0.25  # of the published expressions
 _TRIES = 100  # expressions drawn for each one needed, at most
@@ -115,7 +115,7 @@ class ListExpressions(Task):
     to 1016 symbols. Training excludes their expressions.
     """
 
-    data: str | Path | None = option(None, f"folder of the official test files, {_OFFICIAL.origin}")
+    data: str | Path | None = option(None, f"folder of the official test files; {_ORIGIN}")
     longest: int = option(1000, "maximum length of an expression, in symbols", least=4)
     train_size: int = option(90_000, "training expressions", least=1)
     held_out: int = option(1000, "expressions in the validation set, and in the test set", least=1)
@@ -134,12 +134,15 @@ class ListExpressions(Task):
     @property
     def _files(self) -> dict[str, str]:
         """The files of the official test sets by the names of the sets."""
-        files = _OFFICIAL.checksums if self.data is not None else ()
+        files = _OFFICIAL if self.data is not None else ()
         return {file.replace("test_", "official-").removesuffix(".tsv"): file for file in files}
 
     @cached_property
     def _texts(self) -> dict[str, str]:
-        return {name: _OFFICIAL.read(self.data or "", file) for name, file in self._files.items()}
+        return {
+            name: read_text(Path(self.data or "", file), _ORIGIN)
+            for name, file in self._files.items()
+        }
 
     @cached_property
     def _pairs(self) -> list[Pair]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from graphut.experiments.tasks.base import Pair, PairTask, hold_out
-from graphut.experiments.tasks.files import DataSet, published_checksums
+from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.presets import NARROW_LAYERS, PAIRS, with_baselines
 from graphut.models.checked_config import option
 from graphut.vocabulary import Vocabulary
@@ -23,10 +23,7 @@ _FILES = {  # by split, with the part for {}
     "length": "length_split/tasks_{}_length.txt",
     "jump": "add_prim_split/tasks_{}_addprim_jump.txt",
 }
-_DATA = DataSet(
-    "from https://github.com/brendenlake/SCAN: clone it, and name the clone",
-    published_checksums(__file__),
-)
+_ORIGIN = "get the data from https://github.com/brendenlake/SCAN: clone it, and name the clone"
 _LONGEST = 48  # actions
 _SMALL = PAIRS | {"share_embeddings": False, "dropout": 0.1, "target_accuracy": 0.999}
 
@@ -66,7 +63,7 @@ class Scan(PairTask):
     source_vocabulary: ClassVar[Vocabulary] = _COMMANDS
     target_vocabulary: ClassVar[Vocabulary] = _ACTIONS
 
-    data: str | Path = option(MISSING, f"folder of SCAN, {_DATA.origin}")
+    data: str | Path = option(MISSING, f"folder of SCAN; {_ORIGIN}")
     split: Literal["simple", "length", "jump"] = option("simple", "one of the published splits")
     cut_off: int = option(
         22, "most actions of a training pair in the split 'length'; 22 as published", least=1
@@ -100,5 +97,5 @@ class Scan(PairTask):
         return [pair for pair in pairs if (len(pair[1]) > self.cut_off) == (part == "test")]
 
     def _read_file(self, part: str) -> list[Pair]:
-        text = _DATA.read(self.data, _FILES[self.split].format(part))
+        text = read_text(Path(self.data, _FILES[self.split].format(part)), _ORIGIN)
         return [parse(line) for line in text.splitlines()]

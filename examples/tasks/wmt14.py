@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphut.experiments.tasks import Pair, option
-from graphut.experiments.tasks.base import PARTS, in_batches
-from graphut.experiments.tasks.files import DataSet, lines_of, published_checksums
+from graphut.experiments.tasks.base import in_batches
+from graphut.experiments.tasks.files import lines_of, read_text
 from graphut.experiments.tasks.presets import model_size, with_baselines
-from graphut.experiments.tasks.translation import LANGUAGES, SMALL, TranslationTask
+from graphut.experiments.tasks.translation import SMALL, TranslationTask
 
 _FILES = {
     "full": {
@@ -31,19 +31,13 @@ _FILES = {
         "test": ["newstest2014-filtered"],
     },
 }
-_DATA = {
-    "full": DataSet(
-        "from https://www.statmt.org/wmt14/translation-task.html, all in one folder; newstest2013 "
-        "and newstest2014 as text with `sacrebleu -l en-de --echo src` and `--echo ref`, "
-        "for `-t wmt13` and `-t wmt14/full`",
-        {f"{stem}.{x}": None for part in PARTS for stem in _FILES["full"][part] for x in LANGUAGES},
-    ),
-    "small": DataSet(
-        "from https://github.com/OpenNMT/OpenNMT, folder data: src-train.txt is train10k.en, "
-        "tgt-train.txt is train10k.de; src-val.txt and tgt-val.txt are newstest2013, src-test.txt "
-        "and tgt-test.txt newstest2014-filtered",
-        published_checksums(__file__),
-    ),
+_ORIGINS = {
+    "full": "get the data from https://www.statmt.org/wmt14/translation-task.html, all in one "
+    "folder; newstest2013 and newstest2014 as text with `sacrebleu -l en-de --echo src` and "
+    "`--echo ref`, for `-t wmt13` and `-t wmt14/full`",
+    "small": "get the data from https://github.com/OpenNMT/OpenNMT, folder data: src-train.txt is "
+    "train10k.en, tgt-train.txt is train10k.de; src-val.txt and tgt-val.txt are newstest2013, "
+    "src-test.txt and tgt-test.txt newstest2014-filtered",
 }
 
 # A trial with ten thousand pairs, a third of Multi30k, and longer sentences.
@@ -58,10 +52,9 @@ _SMALL = (
 class Wmt14(TranslationTask):
     """WMT14: translation of news and proceedings between English and German.
 
-    The translation task of arXiv 1807.03819, section 3.6. The full corpora are plain text without
-    known checksums. The small corpus is for trials: 10,000 training pairs, newstest2013 for
-    validation, and for the test the 2737 sentences of newstest2014 that were used at WMT14 itself.
-    It is tokenised, and its XML escapes are decoded.
+    The translation task of arXiv 1807.03819, section 3.6. The small corpus is for trials: 10,000
+    training pairs, newstest2013 for validation, and for the test the 2737 sentences of newstest2014
+    that were used at WMT14 itself. It is tokenised, and its XML escapes are decoded.
 
     BLEU is computed on the raw text. The paper computes it on tokens with split compounds, which
     is not comparable (arXiv 1804.08771, section 2). Consecutive epochs are consecutive parts of the
@@ -73,7 +66,7 @@ class Wmt14(TranslationTask):
 
     data: str | Path = option(
         MISSING,
-        f"folder of WMT14's files; full: {_DATA['full'].origin}; small: {_DATA['small'].origin}",
+        f"folder of WMT14's files; full: {_ORIGINS['full']}; small: {_ORIGINS['small']}",
     )
     corpus: Literal["full", "small"] = option("full", "all corpora, or 10,000 training pairs")
     epoch_size: int = option(100_000, "maximum number of training pairs in an epoch", least=1)
@@ -111,5 +104,6 @@ class Wmt14(TranslationTask):
     def _read(self, part: str, language: str) -> list[str]:
         lines: list[str] = []
         for stem in _FILES[self.corpus][part]:
-            lines += lines_of(_DATA[self.corpus].read(self.data, f"{stem}.{language}"))
+            path = Path(self.data, f"{stem}.{language}")
+            lines += lines_of(read_text(path, _ORIGINS[self.corpus]))
         return [*map(unescape, lines)] if self.corpus == "small" else lines

@@ -54,21 +54,6 @@ def test_example_prints_help(
     assert not list(tmp_path.iterdir())
 
 
-def test_adaptive_layer_in_dgl(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("adaptive_layer_in_dgl", "--updates", "2", "--longest", "3") == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert "node accuracy" in lines[0]
-    assert [line.split()[1] for line in lines[1:]] == ["0:", "1:", "2:"]
-
-
-def test_image_local_attention(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("sklearn")
-    assert run("image_local_attention", "--epochs", "1", "--images", "100") == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("epoch 1: loss ") and "on 20 digits" in lines[1]
-    assert len(lines) == 3 + 8
-
-
 def test_hugging_face_trainer_resumes_exactly(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -83,7 +83,7 @@ class Task(CheckedConfig, ABC):
     ValueError
         If an option is below its minimum, or is not a value of its `Literal` type.
     ValueError, FileNotFoundError
-        When examples are requested, if a file is missing or differs from the published one.
+        When examples are requested, if a file is missing or cannot be read.
     """
 
     name: ClassVar[str]  # on the command line
@@ -92,7 +92,7 @@ class Task(CheckedConfig, ABC):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     # The name of the property that holds each vocabulary, by the name of the vocabulary.
     vocabulary_names: ClassVar[Mapping[str, str]] = {}
-    # Options that name files without a known checksum; a run stores their checksums at its start.
+    # Options that name files of the user; a run stores their checksums at its start.
     own_files: ClassVar[tuple[str, ...]] = ()
     config_kind: ClassVar[type[ModelConfig]]  # configuration of the models for this kind of task
     # The class that trains and evaluates the models, or "module:class" in

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from graphut.experiments.tasks.base import PARTS, Pair, PairTask
-from graphut.experiments.tasks.files import DataSet, cached, lines_of, published_checksums
+from graphut.experiments.tasks.files import cached, lines_of, read_text
 from graphut.experiments.tasks.presets import model_size, with_baselines
 from graphut.models.checked_config import option
 from graphut.subwords import BYTES, Subwords, needed_package, tokenizers_package
@@ -16,10 +16,9 @@ sacrebleu_package = partial(needed_package, "sacrebleu", "BLEU needs")
 LANGUAGES = ("en", "de")
 _MULTI30K = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
 _MULTI30K_FILES = {"raw": "raw/{}.{}", "tokenized": "tok/{}.lc.norm.tok.{}"}
-_MULTI30K_DATA = DataSet(
-    "from https://github.com/multi30k/dataset: clone it, gunzip data/task1/raw/*.gz, and name "
-    "data/task1",
-    published_checksums(__file__),
+_MULTI30K_ORIGIN = (
+    "get the data from https://github.com/multi30k/dataset: clone it, gunzip data/task1/raw/*.gz, "
+    "and name data/task1"
 )
 SMALL = {"share_embeddings": True, "label_smoothing": 0.1, "dropout": 0.2}
 SMALL |= {"warmup": 1000, "patience": 5}
@@ -112,7 +111,7 @@ class Multi30k(TranslationTask):
         model_size(128, 512, 6),  # layers of half the width have a quarter of the weights
     )
 
-    data: str | Path = option(MISSING, f"folder of Multi30k's task 1, {_MULTI30K_DATA.origin}")
+    data: str | Path = option(MISSING, f"folder of Multi30k's task 1; {_MULTI30K_ORIGIN}")
     text: Literal["raw", "tokenized"] = option(
         "raw", "original captions, or lower-case and tokenised ones"
     )
@@ -123,4 +122,4 @@ class Multi30k(TranslationTask):
 
     def _read(self, part: str, language: str) -> list[str]:
         name = _MULTI30K_FILES[self.text].format(_MULTI30K[part], language)
-        return lines_of(_MULTI30K_DATA.read(self.data, name))
+        return lines_of(read_text(Path(self.data, name), _MULTI30K_ORIGIN))

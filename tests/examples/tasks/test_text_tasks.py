@@ -9,7 +9,6 @@ import pytest
 
 from graphut.experiments.cli import main
 from graphut.experiments.tasks import TASKS
-from graphut.experiments.tasks.files import DataSet
 
 FOLDER = Path(__file__).parents[3] / "examples" / "tasks"
 MODEL = "--d-model 8 --num-heads 2 --d-hidden 8 --max-steps 2 --epochs 1 --device cpu"
@@ -50,7 +49,6 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path.write_text(text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GRAPHUT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(DataSet, "read", lambda self, folder, name: Path(folder, name).read_text())
 
 
 def word_of(name: str) -> str:

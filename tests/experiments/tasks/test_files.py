@@ -1,27 +1,9 @@
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from graphut.experiments.tasks.files import DataSet, cached
-from tests.helpers import refuses
-
-DATA = DataSet(
-    "from https://example.org: name that folder",
-    {"a/train.txt": sha256(b"one\n").hexdigest(), "test.txt": sha256(b"two\n").hexdigest()},
-)
-
-
-def test_data_set_read_names_a_missing_and_a_damaged_file(tmp_path: Path) -> None:
-    message = rf"there is no {tmp_path}/test\.txt; get the data from https://example.org"
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "train.txt").write_bytes(b"one\n")
-    assert DATA.read(tmp_path, "a/train.txt") == "one\n"
-    with pytest.raises(FileNotFoundError, match=message):
-        DATA.read(tmp_path, "test.txt")
-    (tmp_path / "test.txt").write_bytes(b"tvo\n")
-    refuses(rf"{tmp_path}/test\.txt is damaged: .* from https://", DATA.read, tmp_path, "test.txt")
+from graphut.experiments.tasks.files import cached
 
 
 @pytest.fixture
