@@ -11,7 +11,6 @@ from torch.nn.functional import cross_entropy
 from graphut.experiments.tasks import Copy
 from graphut.experiments.training import evaluate
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
-from graphut.sentences import target_labels
 
 
 def main(task: Copy, epochs: int) -> UniversalTransformer:
@@ -27,8 +26,9 @@ def main(task: Copy, epochs: int) -> UniversalTransformer:
         pairs = task.train(seed=0, epoch=epoch)
         for start in range(0, len(pairs), 64):
             sources, targets = zip(*pairs[start : start + 64], strict=True)
-            output = model(sources, targets)
-            loss = cross_entropy(output.logits, target_labels(targets))
+            graph = model.sentence_graph(sources, targets)  # one batched DGL graph
+            output = model(graph)
+            loss = cross_entropy(output.logits, graph.nodes["target"].data["label"])
             ponder = output.encoder.cost + output.decoder.cost  # mean of steps plus remainder
             optimizer.zero_grad()
             (loss + 0.001 * ponder).backward()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         UniversalTransformerLMConfig,
         load,
     )
+    from graphut.sentences import sentence_graph
     from graphut.subwords import Subwords
     from graphut.vocabulary import Characters, Vocabulary, Words
 
@@ -40,6 +41,7 @@ __all__ = [
     "models",
     "nn",
     "plotting",
+    "sentence_graph",
     "topology",
 ]
 

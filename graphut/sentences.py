@@ -1,4 +1,4 @@
-"""Token sequences: check and flatten them, and shift targets by one token."""
+"""Token sequences: check and flatten them, and turn pairs of them into a batched DGL graph."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -7,24 +7,104 @@ from numbers import Integral
 import torch
 from torch import Tensor
 
+from graphut._dgl import DGLGraph
 from graphut._tokens import BOS, EOS
 from graphut.attention import EdgeLayout
 from graphut.attention.ragged import starts
-from graphut.topology import Topology
-from graphut.topology.batch import sees_future
+from graphut.topology import Causal, Complete, Topology, node_positions, parse, token_nodes
+from graphut.topology.batch import graph_from_layouts, sees_future
+from graphut.topology.cross import cross_layout
+
+ENCODE = ("source", "encode", "source")
+DECODE = ("target", "decode", "target")
+CROSS = ("source", "cross", "target")
+
+NO_TOKEN = -1  # the token and the label of an extra node
 
 Sentences = Sequence[Sequence[int] | Tensor]
 
 
-def target_labels(targets: Sentences) -> Tensor:
+def sentence_graph(
+    sources: Sentences,
+    targets: Sentences | None = None,
+    *,
+    encoder: Topology | str = Complete(),
+    decoder: Topology | str = Causal(),
+    cross: Topology | str = Complete(),
+) -> DGLGraph:
+    """Return one batched graph of source sentences and, optionally, their targets.
+
+    A target of `m` tokens has `m + 1` nodes. The token of a node is the token before it (`BOS` at
+    the first node), and its label is the token to predict (`EOS` at the last node).
+
+    Parameters
+    ----------
+    sources : sequence of sequences of int
+        Tokens of each source sentence, at least one: lists, 1-D integer tensors or arrays.
+    targets : sequence of sequences of int, optional
+        One target for each source, without `BOS` and `EOS`; it may be empty. Without targets the
+        graph has only the node type `source` and the edge type `encode`.
+    encoder, decoder, cross : Topology or str
+        Topologies among the tokens of a source, among the tokens of a target (causal), and from
+        sources to targets.
+
+    Returns
+    -------
+    DGLGraph
+        Node types `source` and `target`; edge types `(source, encode, source)`,
+        `(target, decode, target)` and `(source, cross, target)`. Node data: `token` and, for
+        targets, `label`, int64, -1 at extra nodes; and `position`, from
+        `graphut.topology.node_positions`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a token is not a non-negative integer, a source is empty, the numbers of sources and
+        targets differ, the decoder's topology is not causal, or a target token has no in-edge from
+        its source.
+
+    Examples
+    --------
+    >>> graph = sentence_graph([[5, 3, 4], [2]], [[3, 4, 5], [2]])
+    >>> graph.batch_num_nodes("target")
+    tensor([4, 2])
+    >>> graph.nodes["target"].data["token"]
+    tensor([0, 3, 4, 5, 0, 2])
+    >>> graph.nodes["target"].data["label"]
+    tensor([3, 4, 5, 1, 2, 1])
+    """
+    token, lengths = flatten(sources, "sources", allow_empty=False)
+    encoder, decoder = parse(encoder), parse(decoder)
+    layouts = {ENCODE: encoder.layout(lengths)}
+    data = {"source": _node_data(encoder, lengths, token=token)}
+    if targets is not None:
+        target, target_lengths = flatten_targets(targets, len(lengths))
+        fed, label, target_lengths = shift_targets(target, target_lengths)
+        layouts[DECODE] = causal_layout(decoder, target_lengths)
+        layouts[CROSS] = cross_layout(
+            cross, target_lengths, lengths, decoder=decoder, encoder=encoder
+        )
+        data["target"] = _node_data(decoder, target_lengths, token=fed, label=label)
+    graph = graph_from_layouts(layouts)
+    for ntype, columns in data.items():
+        graph.nodes[ntype].data.update(columns)
+    return graph
+
+
+def target_labels(targets: DGLGraph | Sentences) -> Tensor:
     """Return the token to predict at each target token, `(num_tokens,)` int64.
+
+    `targets` is a graph from `sentence_graph`, or the targets themselves.
 
     Examples
     --------
     >>> target_labels([[3, 5], [4]])
     tensor([3, 5, 1, 4, 1])
     """
-    return shift_targets(*flatten(targets, "targets"))[1]
+    if not isinstance(targets, DGLGraph):
+        return shift_targets(*flatten(targets, "targets"))[1]
+    label: Tensor = targets.nodes["target"].data["label"]
+    return label[label != NO_TOKEN]
 
 
 def causal_layout(decoder: Topology, lengths: Tensor) -> EdgeLayout:
@@ -37,6 +117,17 @@ def causal_layout(decoder: Topology, lengths: Tensor) -> EdgeLayout:
             f"ones: use '({decoder})&causal'"
         )
     return layout
+
+
+def _node_data(topology: Topology, lengths: Tensor, **columns: Tensor) -> dict[str, Tensor]:
+    """Return a dictionary of node data: `position`, and `columns` with -1 added at extra nodes."""
+    position = node_positions(topology, lengths)
+    nodes = token_nodes(topology, lengths)
+    data = {"position": position}
+    for name, column in columns.items():
+        data[name] = column.new_full((len(position),), NO_TOKEN)
+        data[name][nodes] = column
+    return data
 
 
 def shift_targets(tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -69,6 +160,8 @@ def flatten(sentences: Sentences, name: str, *, allow_empty: bool = True) -> tup
     Raise `TypeError` or `ValueError` if a token is not a non-negative integer, or a sentence is
     empty without `allow_empty`.
     """
+    if isinstance(sentences, DGLGraph):
+        raise TypeError(f"{name} must be lists of token ids, got a graph")
     if not hasattr(sentences, "__len__"):
         raise TypeError(f"{name} must be a list of sentences, got {sentences!r}")
     lists = [s.tolist() if hasattr(s, "tolist") else s for s in sentences]

@@ -50,7 +50,7 @@ def make_recurrence(
     attention = partial(make_attention, config)
 
     def step(is_last: bool = True) -> UniversalTransformerStep:
-        # Extra nodes have no cross edges; `cross_layout` checks that all tokens have one.
+        # Extra nodes have no cross edges; the sentence graph checks that all tokens have one.
         options: dict[str, Any] = {"allow_zero_in_degree": extra_nodes, "relative": False}
         cross = attention(**options) if cross_attention else None
         return UniversalTransformerStep(

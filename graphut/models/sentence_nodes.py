@@ -10,10 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphut.attention import EdgeLayout
+from graphut._dgl import DGLGraph
+from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.ragged import starts
 from graphut.attention.tracing import outside_inference
-from graphut.sentences import causal_layout
+from graphut.sentences import DECODE, ENCODE, NO_TOKEN, causal_layout
 from graphut.topology import Topology, node_positions, token_nodes, with_extra_nodes
 
 _LONGEST_RUN = 32  # adjacent positions in training
@@ -42,6 +43,36 @@ class SentenceNodes:
         """
         layout, position = kept_for_small_batches(_edges, (topology, causal), lengths)
         return cls(topology, lengths, token, position, layout)
+
+    @classmethod
+    def from_graph(cls, graph: DGLGraph, side: str, topology: Topology) -> SentenceNodes:
+        """Return the nodes of type `side`, "source" or "target", of a graph from `sentence_graph`.
+
+        Raise `ValueError` if the number of nodes of a sentence does not fit the topology.
+        """
+        data = graph.nodes[side].data
+        is_token = data["token"] != NO_TOKEN
+        first = data["position"][is_token] == 1
+        if graph._batch_num_nodes is None and int(first.sum()) > 1:
+            raise ValueError(
+                f"the {side} nodes of the graph are no longer divided into sentences, because DGL "
+                "drops the batch when a graph is saved or changed: restore it with "
+                "set_batch_num_nodes and set_batch_num_edges"
+            )
+        nodes = graph.batch_num_nodes(side)
+        lengths = torch.repeat_interleave(nodes)[is_token].bincount(minlength=len(nodes))
+        expected = lengths
+        if topology.has_extra_nodes:
+            expected = lengths + topology.extra_nodes(lengths)
+        if not torch.equal(expected, nodes):
+            raise ValueError(
+                f"the {side} nodes of the graph do not fit the model's topology "
+                f"{str(topology)!r}: make the graph with the model's own sentence_graph"
+            )
+        layout = as_layout(graph, (ENCODE if side == "source" else DECODE)[1])
+        if layout.has_empty_rows:
+            raise _without_in_edge(topology, layout)
+        return cls(topology, lengths, data["token"][is_token], data["position"], layout)
 
     def first_states(self, embedded: Tensor) -> Tensor:
         """Return first states `(num_nodes, d)`: `embedded` for tokens, means for extra nodes."""

@@ -7,8 +7,9 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from graphut._dgl import DGLGraph
 from graphut._tokens import BOS, EOS
-from graphut.attention import EdgeLayout
+from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.layout import upload
 from graphut.attention.ragged import starts
 from graphut.models.config import SearchOptions, UniversalTransformerConfig
@@ -27,6 +28,7 @@ from graphut.sentences import (
     flatten,
     flatten_targets,
     insert_token,
+    sentence_graph,
     shift_targets,
 )
 from graphut.topology import Topology, parse
@@ -34,12 +36,11 @@ from graphut.topology.cross import cross_layout
 
 
 class UniversalTransformer(GenerativeModel):
-    """The adaptive Universal Transformer (arXiv 1807.03819) for pairs of sequences.
+    """The adaptive Universal Transformer (arXiv 1807.03819) on sentence graphs.
 
-    An encoder repeats one step on the source, whose tokens are nodes of a graph, and a decoder
-    repeats another step on the target, until each node halts. The extra nodes of a topology take
-    steps like tokens and count in the ponder cost; only tokens take part in cross-attention and
-    output.
+    An encoder repeats one step over the graph of the source, and a decoder repeats another step
+    over the graph of the target, until each node halts. The extra nodes of a topology take steps
+    like tokens and count in the ponder cost; only tokens take part in cross-attention and output.
 
     Examples
     --------
@@ -47,6 +48,8 @@ class UniversalTransformer(GenerativeModel):
     >>> model = UniversalTransformer(config)
     >>> sources, targets = [[5, 3, 4], [2]], [[3, 4, 5], [2]]
     >>> model(sources, targets).logits.shape
+    torch.Size([6, 28])
+    >>> model(model.sentence_graph(sources, targets)).logits.shape  # the same, as a DGL graph
     torch.Size([6, 28])
     >>> [answer] = model.generate([[5, 3, 4]], max_length=3)
     >>> len(answer.source_steps)
@@ -83,10 +86,27 @@ class UniversalTransformer(GenerativeModel):
             self.output.weight = self.target_embedding.weight
         self.reset_parameters()
 
+    def sentence_graph(self, sources: Sentences, targets: Sentences | None = None) -> DGLGraph:
+        """Return a DGL graph of sentences, with the topologies of the model.
+
+        See `graphut.sentence_graph`. With `config.add_bos_eos`, sources get `<bos>` and `<eos>`.
+        Raise `ValueError` if a sentence is longer than `config.max_length`.
+        """
+        token, lengths = self._flatten_sources(sources)
+        if targets is not None:
+            self._flatten_targets(targets, len(lengths))
+        return sentence_graph(
+            token.split(lengths.tolist()),
+            targets,
+            encoder=self.encoder_topology,
+            decoder=self.decoder_topology,
+            cross=self.cross_topology,
+        )
+
     def forward(
         self,
-        sources: Sentences,
-        targets: Sentences,
+        graph: DGLGraph | Sentences,
+        targets: Sentences | None = None,
         *,
         get_attention: bool = False,
     ) -> SequenceOutput:
@@ -94,10 +114,11 @@ class UniversalTransformer(GenerativeModel):
 
         Parameters
         ----------
-        sources : sequence of sequences of int
-            Tokens of each source sentence, at least one: lists, 1-D integer tensors or arrays.
-        targets : sequence of sequences of int
-            One target for each source, without `<bos>` and `<eos>`; it may be empty.
+        graph : DGLGraph or sequence of sequences of int
+            A graph from `sentence_graph`, with targets; attention runs along its edges. Or the
+            sources, as lists of tokens, which do not need DGL.
+        targets : sequence of sequences of int, optional
+            The targets, without `<bos>` and `<eos>`, if `graph` is a list of sources.
         get_attention : bool
             Also return the attention weights of each step, as `output.encoder.attention`,
             `output.decoder.attention` and `output.decoder.cross_attention`.
@@ -105,11 +126,24 @@ class UniversalTransformer(GenerativeModel):
         Raises
         ------
         TypeError, ValueError
-            If a token is not an integer in the vocabulary, a source is empty, the numbers of
-            sources and targets differ, or a sentence is longer than `config.max_length`.
+            If there are no targets, or they are given with a graph, the graph does not fit the
+            model's topologies, a token lies outside the vocabulary, or a sentence is longer than
+            `config.max_length`.
         """
-        source = self._read_sources(sources)
-        target, cross = self._read_targets(targets, source.lengths)
+        if isinstance(graph, DGLGraph):
+            if targets is not None:
+                raise TypeError(
+                    "the graph contains the targets: pass sources and targets, or the graph alone"
+                )
+            source, target, cross = self._read_graph(graph)
+        elif targets is None:
+            raise TypeError(
+                "the model takes a graph from its sentence_graph(sources, targets), or sources and "
+                f"targets; got a {type(graph).__name__} alone"
+            )
+        else:
+            source = self._read_sources(graph)
+            target, cross = self._read_targets(targets, source.lengths)
         drawn = self._drawn_positions(torch.maximum(source.lengths, target.lengths))
         inputs = [source.layout, source.token, *self._source_positions(source, drawn)]
         positions = target.position if drawn is None else target.redrawn(target.position, drawn)
@@ -190,6 +224,26 @@ class UniversalTransformer(GenerativeModel):
         positions = sides[0] if len(sides) == 1 else torch.stack(sides, 1)
         segment = [] if self.segment_embedding is None else [(start != plain).long()]
         return [positions, *segment]
+
+    def _read_graph(self, graph: DGLGraph) -> tuple[SentenceNodes, SentenceNodes, EdgeLayout]:
+        """Return the source nodes, the target nodes and the edges between them of a graph."""
+        if "target" not in graph.ntypes:
+            raise ValueError("the graph has no target nodes: give sentence_graph the targets")
+        source = SentenceNodes.from_graph(graph, "source", self.encoder_topology)
+        target = SentenceNodes.from_graph(graph, "target", self.decoder_topology)
+        for nodes, side in ((source, "source"), (target, "target")):
+            self._check_length(int(nodes.lengths.max()), f"a {side} sentence")
+        self._check_tokens(source.token, self.source_embedding.num_embeddings, "source token")
+        self._check_tokens(target.token, self.target_embedding.num_embeddings, "target token")
+        if self.config.add_bos_eos:
+            first = starts(source.lengths)
+            ends = source.token[first] == BOS, source.token[first + source.lengths - 1] == EOS
+            if not bool(torch.stack(ends).all()):
+                raise ValueError(
+                    "a source in the graph does not begin with <bos> and end with <eos>, as "
+                    "add_bos_eos requires: make the graph with the model's own sentence_graph"
+                )
+        return source, target, as_layout(graph, "cross")
 
     def _read_sources(self, sources: Sentences) -> SentenceNodes:
         return SentenceNodes.from_tokens(*self._flatten_sources(sources), self.encoder_topology)

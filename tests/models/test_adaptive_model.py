@@ -22,7 +22,6 @@ from graphut.nn import (
     PonderNet,
     Threshold,
 )
-from graphut.sentences import target_labels
 from tests.helpers import assert_same, gradients, refuses
 from tests.models.cases import (
     CASES,
@@ -110,9 +109,9 @@ def test_evaluating_lets_each_module_go_back_to_training(model: UniversalTransfo
 
 
 def loss_of(model: UniversalTransformer, pairs: list[tuple[list[int], list[int]]]) -> torch.Tensor:
-    sources, targets = zip(*pairs, strict=True)
-    out = model(sources, targets)
-    loss = cross_entropy(out.logits, target_labels(targets))
+    graph = model.sentence_graph(*zip(*pairs, strict=True))
+    out = model(graph)
+    loss = cross_entropy(out.logits, graph.nodes["target"].data["label"])
     return loss + 0.01 * (out.encoder.cost + out.decoder.cost)
 
 
@@ -250,7 +249,7 @@ def test_models_refuse_samples_that_do_not_fit(name: str, samples: Any, message:
     calls = [model]
     if name == "pairs":
         samples = [list(side) for side in zip(*samples, strict=True)] or [[], []]
-        calls = [lambda pairs: model(*pairs)]
+        calls = [lambda pairs: model(*pairs), lambda pairs: model(model.sentence_graph(*pairs))]
         if "target" not in message:
             calls.append(lambda pairs: model.generate(pairs[0], max_length=3))
     for call in calls:
@@ -264,9 +263,16 @@ def test_generate_refuses_prompts_that_do_not_fit() -> None:
     refuses(f"a prompt and an output of max_length=3 has 7 {LONG}", generate, [[2] * 4])
 
 
-def test_models_refuse_configurations_of_others_and_empty_texts() -> None:
+def test_models_refuse_configurations_and_inputs_of_others(model: UniversalTransformer) -> None:
     refuses("LM takes a .*LMConfig, got a .*rConfig", models.UniversalTransformerLM, small())
-    refuses(f"texts{LISTS}", CASES["texts"].build(), [[2], []], ends=False)
+    refuses("or sources and targets; got a list alone", model, [[5, 3]])
+    graph, texts = model.sentence_graph([[5, 3]], [[5]]), CASES["texts"].build()
+    refuses("the graph contains the targets: pass sources and targets", model, graph, [[5]])
+    refuses(
+        "no target nodes: give sentence_graph the targets", model, model.sentence_graph(SOURCES)
+    )
+    refuses("must be lists of token ids, got a graph", texts, graph)
+    refuses(f"texts{LISTS}", texts, [[2], []], ends=False)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -90,7 +90,7 @@ def test_generate_never_takes_bos(search: dict[str, Any]) -> None:
 def test_generate_is_free_of_dropout_and_gradients() -> None:
     plain, model = build_model(), build_model(dropout=0.5, attention_dropout=0.5).train()
     assert model.generate(SOURCES, max_length=5) == plain.generate(SOURCES, max_length=5)
-    assert model(SOURCES, TARGETS).logits.requires_grad
+    assert model(model.sentence_graph(SOURCES, TARGETS)).logits.requires_grad
     assert not torch.equal(logits_of(model), logits_of(plain))
 
 
@@ -103,7 +103,9 @@ def test_generate_gives_the_attention_of_the_tokens_it_chose(
     model = build_model(add_bos_eos=add_bos_eos)
     found = model.generate(SOURCES, max_length=5, get_attention=True, **seeded(search))
     assert found == model.generate(SOURCES, max_length=5, **seeded(search))
-    output = model(SOURCES, [answer.tokens for answer in found], get_attention=True)
+    output = model(
+        model.sentence_graph(SOURCES, [answer.tokens for answer in found]), get_attention=True
+    )
     for number, answer in enumerate(found):
         assert answer.encoder is not None and answer.decoder is not None
         inner = slice(1, -1) if add_bos_eos else slice(None)

@@ -9,21 +9,41 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from graphut._tokens import EOS
 from graphut.models.sentence_nodes import SentenceNodes, draw_positions
 from graphut.nn import call
-from graphut.topology import parse
+from graphut.sentences import sentence_graph
+from graphut.topology import Topology, parse
+from tests.helpers import refuses
 from tests.models.cases import SOURCES, TARGETS, build_model, logits_of
 
+SENTENCES = [[5, 3, 4], [2]]
 
-def nodes_of(spec: str) -> SentenceNodes:
-    return SentenceNodes.from_tokens(torch.tensor([5, 3, 4, 2]), torch.tensor([3, 1]), parse(spec))
+
+def read(graph_spec: str, topology: Topology) -> SentenceNodes:
+    graph = sentence_graph(SENTENCES, encoder=graph_spec)
+    return SentenceNodes.from_graph(graph, "source", topology)
+
+
+def test_from_graph_refuses_a_graph_that_is_not_divided_into_sentences() -> None:
+    graph = sentence_graph(SENTENCES)
+    graph.add_edges([0], [2], etype="encode")  # DGL drops the batch
+    arguments = graph, "source", parse("complete")
+    refuses("source nodes .* are no longer divided into", SentenceNodes.from_graph, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("graph_spec", "spec"), [("star", "complete"), ("complete", "star"), ("virtual:2", "star")]
+)
+def test_from_graph_refuses_a_graph_of_another_topology(graph_spec: str, spec: str) -> None:
+    refuses(f"source nodes .* do not fit .* '{spec}': make the", read, graph_spec, parse(spec))
 
 
 def test_positions_interpolate_between_drawn_positions() -> None:
-    nodes = nodes_of("window:1|virtual:2")
+    nodes = read("window:1|virtual:2", parse("window:1|virtual:2"))
     drawn = torch.tensor([[3, 7, 8, 20], [0, 10, 11, 12]])
     assert nodes.redrawn(nodes.position, drawn).tolist() == [7, 8, 20, 3, -1, 10, 0, -10]
-    star = nodes_of("star")
+    star = read("star", parse("star"))
     assert star.redrawn(star.position, drawn).tolist() == [7, 8, 20, 8, 10, 10]
     assert star.redrawn(star.position + 0.5, drawn).tolist() == [7.5, 14, 26, 14, 10.5, 10.5]
 
@@ -115,6 +135,9 @@ def test_model_positions_of_bos_and_eos_are_outside_the_sentence(signals: list[T
     logits_of(model := build_model(add_bos_eos=True))
     assert signals[0].tolist() == [*range(6), *range(3), *range(8)]
     assert signals[1].tolist() == [*range(1, 5), 1, *range(1, 7)]
+    graph = model.sentence_graph([torch.tensor([3, 2]), [6]])
+    assert graph.nodes["source"].data["token"].tolist() == [0, 3, 2, EOS, 0, 6, EOS]
+    refuses("does not begin with <bos>", model, sentence_graph([[3, 2], [6]], [[2], [3]]))
     answers = model.generate([[3, 2], [6]], max_length=2)
     assert [len(answer.source_steps) for answer in answers] == [2, 1]
 

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from graphut.models import UniversalTransformer
 from graphut.nn import parse_rule
-from graphut.sentences import target_labels
 from graphut.topology import parse
 from tests.helpers import assert_same, covering, name_of, refuses
 from tests.models.cases import (
@@ -173,9 +172,29 @@ def test_generate_outgrows_the_reach_of_the_cross_topology(cross: str) -> None:
     assert_decodes_as_forward(model, sources, 7)
 
 
+def test_sentence_graph_refuses_long_sentences_before_it_makes_edges() -> None:
+    for sides in (([[2] * 10**5], [[2]]), ([[2]], [[2] * 10**5])):
+        refuses(r"10000\d tokens, but the model takes", build_model().sentence_graph, *sides)
+
+
 def test_reset_parameters_starts_near_chance() -> None:
     torch.manual_seed(0)
     model = UniversalTransformer(small(source_vocab=40, target_vocab=40, d_model=64)).eval()
-    logits = model(SOURCES, TARGETS).logits
-    loss = torch.nn.functional.cross_entropy(logits, target_labels(TARGETS)).item()
+    graph = model.sentence_graph(SOURCES, TARGETS)
+    label = graph.nodes["target"].data["label"]
+    loss = torch.nn.functional.cross_entropy(model(graph).logits, label).item()
     assert abs(loss - math.log(40)) < 2.0
+
+
+@pytest.mark.parametrize("row", [*PAIRWISE, *EXTRA], ids=name_of)
+def test_forward_takes_sentences_instead_of_a_graph(row: dict[str, Any]) -> None:
+    model = build_model(**row, max_offset=3, dropout=0.1).train()
+    found = []
+    for arguments in ((model.sentence_graph(SOURCES, TARGETS),), (SOURCES, TARGETS)):
+        torch.manual_seed(0)
+        found.append(model(*arguments, get_attention=True))
+    assert torch.equal(found[0].logits, found[1].logits)
+    for name in ("encoder", "decoder"):
+        first, second = (getattr(output, name) for output in found)
+        assert torch.equal(first.steps, second.steps)
+        assert all(map(torch.equal, first.attention.weights, second.attention.weights))

@@ -10,7 +10,6 @@ from graphut.experiments.tasks import TASKS, Copy, Graphs, Pair, Sort, Text
 from graphut.experiments.training import TrainingConfig, learner_of
 from graphut.experiments.training.learners.sequences import PairLearner, TranslationLearner
 from graphut.experiments.training.learners.texts import TextLearner
-from graphut.sentences import target_labels
 from tests.experiments.training.learners.small_models import evaluation_of, small_model
 from tests.experiments.training.learners.test_texts import Counting
 
@@ -31,8 +30,8 @@ def test_count_flops_sums_the_ponders_of_all_batches(
     done = everything = right = labels = 0
     # What a halted node is projected for depends on the longest in its batch.
     for batch in (TASK.test[:size], TASK.test[size:]):
-        sources, targets = zip(*batch, strict=True)
-        output, target = model(sources, targets), target_labels(targets)
+        graph = model.sentence_graph(*zip(*batch, strict=True))
+        output, target = model(graph), graph.nodes["target"].data["label"]
         right += int((output.logits.argmax(-1) == target).sum())
         labels += len(target)
         for ponder in (output.encoder, output.decoder):
