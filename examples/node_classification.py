@@ -275,7 +275,7 @@ def decayed(model: nn.Module, weight_decay: float) -> list[dict]:
     """Return the weights for an optimizer: of our models, only the map of the features decays."""
     first = model
     if isinstance(model, Propagated | Adaptive):
-        first = model.first if isinstance(model, Propagated) else model.conv.source_map
+        first = model.first if isinstance(model, Propagated) else model.conv.input_map
     decaying = {*first.parameters()}
     rest = [weight for weight in model.parameters() if weight not in decaying]
     return [

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from graphut.attention import EdgeLayout, layout_from_edges
 from graphut.attention.ragged import row_sums
-from graphut.nn.aggregation import NeighborMean, edge_list
+from graphut.nn.aggregation import NeighborMean, edges_with_self_loops
 from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.checks import check_feat, check_probability, check_sizes
 from graphut.nn.conv_adapters import ConvAsAttention
-from graphut.nn.graph_call import Features, GraphCall
+from graphut.nn.graph_call import GraphCall
 from graphut.nn.halting import HaltingUnit
 from graphut.nn.layers import ByteDropout
 from graphut.nn.recurrence import AdaptiveRecurrence
@@ -41,13 +41,13 @@ class AdaptiveConv(GraphCall):
     steps (with remainders) to add to the loss. A weight of 0.003 is a first choice; with 0.1 nodes
     halt after about two steps.
 
-    In a bipartite graph, the sources keep their first states, and only the destinations compute.
+    In a block of DGL, only the destinations compute, and other sources keep their first states. For
+    several node types use `HeteroAdaptiveConv`.
 
     Parameters
     ----------
-    in_channels : int or pair of int
-        Features of a node; a pair is for bipartite graphs, of sources and of destinations. With -1
-        the first call decides. An int maps sources and destinations alike.
+    in_channels : int
+        Features of a node. With -1 the first call decides.
     out_channels : int
         Features of a state, and of the output.
     heads : int, optional
@@ -102,7 +102,7 @@ class AdaptiveConv(GraphCall):
 
     def __init__(
         self,
-        in_channels: int | tuple[int, int],
+        in_channels: int,
         out_channels: int,
         heads: int | None = None,
         max_steps: int = 10,
@@ -117,12 +117,10 @@ class AdaptiveConv(GraphCall):
     ) -> None:
         super().__init__()
         self.in_channels, self.out_channels, self.heads = in_channels, out_channels, heads
-        # Not `add_self_loops`, which `to_hetero` refuses: here a self-loop is a node's own state.
         self.has_self_loops = heads is not None if add_self_loops is None else add_self_loops
-        sizes = in_channels if isinstance(in_channels, tuple) else (in_channels,)
+        sizes = [in_channels]
         check_conv_options(sizes, out_channels, heads, max_steps, dropout, options, edge_dim)
-        self.source_map = linear(sizes[0], out_channels)
-        self.target_map = linear(sizes[1], out_channels) if len(sizes) > 1 else None
+        self.input_map: Any = linear(in_channels, out_channels)
         self.input_dropout = ByteDropout(input_dropout)
         if conv is not None and heads is not None:
             raise ValueError("a step has attention or another convolution: give heads or conv")
@@ -140,9 +138,8 @@ class AdaptiveConv(GraphCall):
 
     def reset_parameters(self) -> None:
         """Draw new parameters in all layers."""
-        for part in (self.source_map, self.target_map, self.recurrence):
-            if part is not None:
-                part.reset_parameters()
+        self.input_map.reset_parameters()
+        self.recurrence.reset_parameters()
 
     def forward(self, *args: Any, **options: Any) -> Tensor:
         """Return the output states, `(N_dst, out_channels)`.
@@ -150,23 +147,19 @@ class AdaptiveConv(GraphCall):
         Parameters
         ----------
         x, edge_index, edge_attr=None
-            Of PyG: features `(N, in_channels)`, or a pair of features for a bipartite graph; edges
-            `(2, E)`; and features of edges, `(E, edge_dim)`.
+            Of PyG: features `(N, in_channels)`, edges `(2, E)`, and features of edges, `(E,
+            edge_dim)`.
         graph, x, edge_attr=None
-            Of DGL: a graph or block, or an `EdgeLayout`; and the features.
+            Of DGL: a graph or block, or an `EdgeLayout`; and the features of its sources.
         batch : Tensor, optional
             `(N,)` int64, with an `edge_index`: the graph of each node, for the rule `Global`.
         """
         return super().forward(*args, **options)
 
-    def _call(self, layout: EdgeLayout, x: Features, edge_attr: Tensor | None = None) -> Tensor:
-        maps = self.source_map, self.target_map or self.source_map
-        self._check(layout, x, maps, edge_attr)
-        if isinstance(x, tuple):
-            sources, targets = map(self._first_states, x, maps)
-            layout, feat = layout.cached(_with_destinations_first), torch.cat([targets, sources])
-        else:
-            feat = self._first_states(x, self.source_map)
+    def _call(self, layout: EdgeLayout, x: Tensor, edge_attr: Tensor | None = None) -> Tensor:
+        self._check(layout, x, edge_attr)
+        step: Any = self.recurrence.steps[0]
+        feat = step.activation(self.input_map(self.input_dropout(x)))
         if self.has_self_loops:
             layout, kept = layout.cached(_with_self_loops)
             if edge_attr is not None:
@@ -174,19 +167,10 @@ class AdaptiveConv(GraphCall):
         out, self.ponder, *_ = self.recurrence(layout, feat, edge_feat=edge_attr)
         return out
 
-    def _first_states(self, x: Tensor, part: nn.Module) -> Tensor:
-        activation: Any = self.recurrence.steps[0].activation
-        states: Tensor = activation(part(self.input_dropout(x)))
-        return states
-
-    def _check(
-        self, layout: EdgeLayout, x: Features, maps: tuple[Any, Any], edge_attr: Tensor | None
-    ) -> None:
+    def _check(self, layout: EdgeLayout, x: Tensor, edge_attr: Tensor | None) -> None:
         """Raise an error if features do not fit the graph or the layer."""
-        features = x if isinstance(x, tuple) else (x,)
-        sides = ("source", layout.num_src), ("destination", layout.num_dst)
-        for feat, side, part in zip(features, sides, maps, strict=False):
-            check_feat(feat, *side, part.in_features or feat.shape[-1], part)
+        width = self.input_map.in_features or x.shape[-1]  # 0 before the first call
+        check_feat(x, "source", layout.num_src, width, self.input_map)
         edge_dim = getattr(self.recurrence.steps[0].attention, "edge_dim", None)
         if edge_attr is not None and edge_attr.shape != (layout.num_edges, edge_dim):
             if edge_dim is None:
@@ -228,8 +212,7 @@ def check_conv_options(
     for size in in_channels:
         if not isinstance(size, Integral) or (size != -1 and size < 1):
             raise ValueError(
-                "in_channels must be at least 1, or -1 for the first call to decide, or a tuple "
-                f"of two such numbers, got {size!r}"
+                f"in_channels must be at least 1, or -1 for the first call to decide, got {size!r}"
             )
     if heads and out_channels % heads:
         raise ValueError(
@@ -285,22 +268,12 @@ def linear(in_channels: int, out_channels: int) -> nn.Linear:
     )
 
 
-def _with_destinations_first(layout: EdgeLayout) -> EdgeLayout:
-    """Return a layout in which the destinations are sources too, before all other sources."""
-    source, target = edge_list(layout)
-    num_src, num_dst = layout.num_src + layout.num_dst, layout.num_dst
-    return layout_from_edges(source + num_dst, target, num_src=num_src, num_dst=num_dst)
-
-
 def _with_self_loops(layout: EdgeLayout) -> tuple[EdgeLayout, Tensor]:
     """Return a layout with one self-loop at each destination, last, and the other edges' ids."""
-    source, target = edge_list(layout)
-    kept = (source != target).nonzero()[:, 0]
-    loops = torch.arange(layout.num_dst, device=source.device)
-    source, target = (torch.cat([ends[kept], loops]) for ends in (source, target))
+    source, target, order = edges_with_self_loops(layout)
     sizes: Any = {"num_src": layout.num_src, "num_dst": layout.num_dst}
     lengths: Any = {"src_lengths": layout.src_lengths, "dst_lengths": layout.dst_lengths}
-    return layout_from_edges(source, target, **sizes, **lengths), kept
+    return layout_from_edges(source, target, **sizes, **lengths), order[: -layout.num_dst]
 
 
 def _with_features_of_loops(layout: EdgeLayout, edge_attr: Tensor) -> Tensor:

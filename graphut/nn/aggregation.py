@@ -36,6 +36,9 @@ class Aggregation(nn.Module):
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Return the output for `feat`, `(N_src, feats)`; options as in `attend`.
 
+        The destinations are the first sources, as in a block of DGL: an `EdgeLayout` with more
+        sources than destinations is read as such a block, and one with fewer is refused.
+
         With `stored`, which a recurrence has projected, `feat` has the rows of the destinations.
         The result is a pair, as of `MultiHeadAttention`, if there are attention weights.
         """
@@ -127,3 +130,18 @@ def edge_list(layout: EdgeLayout) -> tuple[Tensor, Tensor]:
     target, source, edge = layout.in_edges()
     by_id = [torch.empty_like(ends).index_copy(0, edge, ends) for ends in (source, target)]
     return by_id[0], by_id[1]
+
+
+def edges_with_self_loops(layout: EdgeLayout) -> tuple[Tensor, Tensor, Tensor]:
+    """Return sources and destinations with one self-loop at each destination, and old edge ids.
+
+    The self-loops are last. Those that the graph does not have get the id `E`.
+    """
+    source, target = edge_list(layout)
+    order = torch.arange(len(source), device=source.device)
+    is_loop = source == target
+    loops = torch.arange(layout.num_dst, device=source.device)
+    of_loops = torch.full_like(loops, len(source))
+    of_loops[source[is_loop]] = order[is_loop]
+    source, target = (torch.cat([ends[~is_loop], loops]) for ends in (source, target))
+    return source, target, torch.cat([order[~is_loop], of_loops])

@@ -47,6 +47,11 @@ def check_feat(feat: Tensor, side: str, nodes: int, width: int, layer: nn.Module
 
 def destination_rows(layout: EdgeLayout, feat: Tensor, frontier: Tensor | None) -> Tensor:
     """Return the features of all destinations, the first sources, or of those in `frontier`."""
+    if layout.num_src < layout.num_dst:
+        raise ValueError(
+            f"the graph has {layout.num_dst} destination and {layout.num_src} source nodes, but in "
+            "a step every destination must be a source too; MultiHeadAttention connects two types"
+        )
     if frontier is None:
         return feat[: layout.num_dst]
     check_frontier(layout, frontier)

@@ -1,9 +1,7 @@
 """Adapters between graphut's layers and the graph convolutions of DGL and PyG."""
 
 import inspect
-from contextlib import ExitStack
 from copy import copy
-from functools import partial
 from typing import Any
 
 import torch
@@ -16,7 +14,7 @@ from graphut.attention.neighbor_sums import neighbor_sum
 from graphut.attention.tracing import outside_autocast
 from graphut.nn.aggregation import Aggregation, edge_list, neighbor_mean
 from graphut.nn.checks import first_weight
-from graphut.nn.graph_call import Features, Recorded, graph_of
+from graphut.nn.graph_call import Recorded, check_rows, from_edge_index
 from graphut.nn.ponder import Ponder
 from graphut.nn.recurrence import AdaptiveRecurrence
 
@@ -71,16 +69,20 @@ class LayerAsConv(Recorded):
 
     def _call_as_pyg(
         self,
-        x: Features,
+        x: Tensor | tuple[Tensor, Tensor],
         edge_index: Tensor,
         edge_attr: Tensor | None = None,
         *,
         batch: Tensor | None = None,
         **options: Any,
     ) -> Any:
+        sides = x if isinstance(x, tuple) else (x,)
+        for feat in sides:
+            check_rows("x", feat)
+        nodes: Any = tuple(map(len, sides)) if isinstance(x, tuple) else len(x)
         if edge_attr is not None:
             options["edge_feat"] = edge_attr
-        return self.layer(graph_of(x, edge_index, batch), x, **options)
+        return self.layer(from_edge_index(edge_index, nodes, batch=batch), x, **options)
 
 
 class ConvAsAttention(Aggregation):
@@ -157,8 +159,7 @@ class ConvAsAttention(Aggregation):
         )
         for part in () if is_normed else pyg_layers:
             _check_pyg_layer(part)
-            # A step reorders edges, so it must apply the masks of an Explainer: see `edge_weight`.
-            part.explain = False
+            part.explain = False  # a step reorders edges, which a mask of an Explainer does not
         for part in () if pyg_layers or is_normed else conv.modules():
             if isinstance(part, dgl.nn.GraphConv) and part._norm in ("both", "left"):
                 raise ValueError(
@@ -203,33 +204,26 @@ class ConvAsAttention(Aggregation):
         """Return the convolution's output, `(A, feats)`, and None in place of attention weights.
 
         `rows`, `(A, feats)`, are the features of the destinations, and `frontier`, `(A,)`, their
-        ids; None means all destinations. `edge_weight`, `(E,)`, multiplies the messages of a layer
-        of PyG; `GCNConv` and `GraphConv` read it as in their own calls. Other options, such as
-        `edge_bias`, raise `ValueError`.
+        ids; None means all destinations. `GCNConv` of PyG and `GraphConv` of DGL read
+        `edge_weight`, `(E,)`, as in their own calls. Other options, such as `edge_bias`, raise
+        `ValueError`.
         """
         conv: Any = self.conv
-        is_read = self._is_pyg or self._divides_by_degrees
-        self.refuse(
-            type(conv).__name__, {**others, "edge_weight": not is_read and edge_weight is not None}
-        )
+        if not self._divides_by_degrees:
+            others["edge_weight"] = edge_weight
+        self.refuse(type(conv).__name__, others)
         check_finite(feat=stored)
         check_edge_weight(layout, edge_weight)
         with outside_autocast(stored.device.type):  # kernels of DGL need features of one dtype
             if self._divides_by_degrees:
                 out = self._sum_by_degrees(layout, stored, frontier, edge_weight)
-            elif edge_weight is None and _is_sum(conv):
+            elif _is_sum(conv):
                 out = _call_with_sums(conv, layout, stored, rows.to(stored.dtype), frontier)
             else:
                 make = _packed_edges if self._is_pyg else _block
                 edges, sources = layout.cached(make) if frontier is None else make(layout, frontier)
                 pair = stored[sources], rows.to(stored.dtype)
-                with ExitStack() as hooks:
-                    if edge_weight is not None:
-                        weight = edge_weight[layout.in_edges(frontier)[2]].to(stored.dtype)
-                        for part in _pyg_layers(conv):
-                            scale = partial(_scale_messages, weight)
-                            hooks.enter_context(part.register_message_forward_hook(scale))
-                    out = conv(pair, edges) if self._is_pyg else conv(edges, pair)
+                out = conv(pair, edges) if self._is_pyg else conv(edges, pair)
         out = out.flatten(1)
         if out.shape[1] != self.out_feats:
             raise ValueError(
@@ -296,13 +290,6 @@ def _check_pyg_layer(layer: nn.Module) -> None:
             f"{name} adds self-loops by node number, but a step renumbers nodes: give it "
             "add_self_loops=False, and use torch_geometric.utils.add_self_loops on the graph"
         )
-
-
-def _scale_messages(weight: Tensor, layer: Any, _: Any, messages: Tensor) -> Tensor:
-    """Return a PyG layer's messages, each times the weight of its edge; used as a hook."""
-    shape = [1] * messages.dim()
-    shape[layer.node_dim] = -1
-    return messages * weight.view(shape)
 
 
 def _is_sum(conv: Any) -> bool:

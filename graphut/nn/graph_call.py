@@ -1,6 +1,6 @@
 """Calls of convolutions as in PyG, `conv(x, edge_index)`, and as in DGL, `conv(graph, x)`."""
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -9,11 +9,8 @@ from torch.compiler import is_compiling
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout, layout_from_edges
 from graphut.attention.checks import check_finite, check_index, check_range, check_tensor
-from graphut.attention.tracing import is_tracing
-from graphut.nn.checks import PASS_A_PAIR, check_same_nodes
+from graphut.nn.checks import check_same_nodes
 from graphut.nn.ponder import Ponder
-
-Features: TypeAlias = Tensor | tuple[Tensor, Tensor]  # of all nodes, or of sources and destinations
 
 
 class Recorded(nn.Module):
@@ -50,40 +47,42 @@ class GraphCall(Recorded):
         names = by_dgl if is_graph else by_pyg
         given = dict(zip(names, args, strict=False)) | options
         fits = len(given) == len(args) + len(options) and {*given} <= {*names}
-        if not (fits and {*names[:2]} <= {*given}) or isinstance(first, list):
+        if not (fits and {*names[:2]} <= {*given}):
             calls = [", ".join(x if x in call[:2] else f"{x}=None" for x in call)
                      for call in (by_pyg, by_dgl)]  # fmt: skip
             got = [type(arg).__name__ for arg in args] + [f"{name}=..." for name in options]
             is_data = hasattr(first, "edge_index")
             advice = ": pass data.x, data.edge_index of a `Data` of PyG" if is_data else ""
             raise TypeError(
-                f"call {type(self).__name__} as conv({calls[0]}), with a tuple x for a bipartite "
-                f"graph, or as conv({calls[1]}), with a graph of DGL or an EdgeLayout; got "
-                f"conv({', '.join(got)}){advice}"
+                f"call {type(self).__name__} as conv({calls[0]}), or as conv({calls[1]}), with a "
+                f"graph of DGL or an EdgeLayout; got conv({', '.join(got)}){advice}"
             )
         x, of_edges = given["x"], given.get(self.of_edges)
+        if isinstance(x, tuple):
+            raise TypeError(
+                f"{type(self).__name__} repeats its step on one set of nodes, got a tuple of "
+                "features: use HeteroAdaptiveConv for several node types; with a block of DGL, "
+                "pass the features of its sources"
+            )
+        check_rows("x", x)
         if is_graph:
-            x = _one_or_two(given["graph"], x)
+            check_same_nodes(given["graph"])
             layout = as_layout(given["graph"])
         else:
             layout = self._graph_of(x, given["edge_index"], given.get("batch"))
-            x = x[0] if isinstance(x, tuple) and x[0] is x[1] else x
-        tensors: dict[str, Any] = {"x": x} if isinstance(x, Tensor) else _by_name(x)
+        tensors: dict[str, Any] = {"x": x}
         if of_edges is not None:
             tensors[self.of_edges] = of_edges
         check_finite(**tensors)
         return self._call(layout, x, of_edges)
 
-    def _graph_of(self, x: Features, edge_index: Tensor, batch: Tensor | None) -> EdgeLayout:
+    def _graph_of(self, x: Tensor, edge_index: Tensor, batch: Tensor | None) -> EdgeLayout:
         is_plain = type(edge_index) is Tensor and not edge_index.is_inference()
         if batch is not None or not is_plain or is_compiling():
-            return graph_of(x, edge_index, batch)
-        sizes: Any = getattr(x, "shape", None)
-        if isinstance(x, tuple):
-            sizes = [getattr(each, "shape", None) for each in x]
-        state = edge_index._version, sizes
+            return from_edge_index(edge_index, len(x), batch=batch)
+        state = edge_index._version, len(x)
         if self._last is None or self._last[0] is not edge_index or self._last[1] != state:
-            self._last = edge_index, state, graph_of(x, edge_index)
+            self._last = edge_index, state, from_edge_index(edge_index, len(x))
         return self._last[2]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -91,54 +90,6 @@ class GraphCall(Recorded):
 
     def _call(self, layout: EdgeLayout, x: Any, of_edges: Tensor | None) -> Tensor:
         raise NotImplementedError
-
-
-def _by_name(x: Features) -> dict[str, Tensor]:
-    """Return the tensors of the argument `x` by the names that they have in error messages."""
-    if not isinstance(x, tuple):
-        return {"x": x}
-    if len(x) != 2:
-        raise ValueError(f"x must be a tensor or a pair (sources, destinations), got {len(x)}")
-    return {"x[0]": x[0], "x[1]": x[1]}
-
-
-def _one_or_two(graph: DGLGraph | EdgeLayout, x: Features) -> Features:
-    """Return one tensor if sources and destinations are the same nodes, and else a pair."""
-    for name, feat in _by_name(x).items():
-        check_tensor(feat, name)
-    if not isinstance(x, tuple):
-        check_same_nodes(graph, PASS_A_PAIR)
-        return x
-    if x[0] is x[1]:  # `to_hetero` of PyG passes one type of nodes like this
-        return x[0]
-    if not isinstance(graph, DGLGraph) or graph.srctypes != graph.dsttypes:
-        return x
-    if len(x[1]) != graph.num_dst_nodes():
-        raise ValueError(f"x[1] has {len(x[1])} rows for {graph.num_dst_nodes()} destinations")
-    sources, destinations = x
-    if not (is_tracing() or torch.equal(sources[: len(destinations)], destinations)):
-        raise ValueError(
-            f"got features of {len(sources)} sources and of {len(destinations)} other "
-            "destinations, but the destinations of a step must be the first sources: for several "
-            "node types use HeteroAdaptiveConv, or, without a step, MultiHeadAttention"
-        )
-    return sources
-
-
-def graph_of(x: Features, edge_index: Tensor, batch: Tensor | None = None) -> EdgeLayout:
-    """Return the edges of a call as in PyG, given the features of the nodes."""
-    tensors = _by_name(x)
-    for name, value in {**tensors, "edge_index": edge_index}.items():
-        if value is None:
-            raise TypeError(
-                f"{name} is None; in to_hetero of PyG, use graphut.nn.pyg_layers.AdaptiveConv, or "
-                "torch_geometric.nn.HeteroConv with one layer for each edge type"
-            )
-    for name, feat in tensors.items():
-        check_rows(name, feat)
-    sizes = [len(feat) for feat in tensors.values()]
-    same = len(sizes) == 1 or x[0] is x[1]
-    return from_edge_index(edge_index, sizes[0] if same else (sizes[0], sizes[1]), batch=batch)
 
 
 def check_rows(name: str, feat: Tensor) -> None:

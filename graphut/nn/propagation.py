@@ -11,7 +11,7 @@ from graphut.attention import EdgeLayout, layout_from_edges
 from graphut.attention.checks import check_tensor
 from graphut.attention.neighbor_sums import neighbor_sum
 from graphut.attention.ragged import row_sums
-from graphut.nn.aggregation import Aggregation, edge_list
+from graphut.nn.aggregation import Aggregation, edges_with_self_loops
 from graphut.nn.checks import check_probability
 from graphut.nn.conv_adapters import check_edge_weight
 from graphut.nn.graph_call import GraphCall
@@ -19,8 +19,6 @@ from graphut.nn.halting import HaltingUnit
 from graphut.nn.recurrence import AdaptiveRecurrence
 from graphut.nn.rules import ACT, HaltingRule
 from graphut.nn.step import UniversalTransformerStep
-
-NORMS = ("sym", "mean")
 
 
 class AdaptivePropagation(GraphCall):
@@ -30,6 +28,7 @@ class AdaptivePropagation(GraphCall):
         x^{t+1} = (1 - \alpha) A x^t + \alpha x^0, \qquad A = D^{-1/2} (W + I) D^{-1/2}
 
     where :math:`W` has the weights of the edges, and :math:`D` the sums of the weights into a node.
+    Each node has exactly one self-loop; one among the edges keeps its weight in place of 1.
     With the rule `FixedDepth` this is the propagation of "Predict then Propagate" (APPNP, arXiv
     1810.05997), PyG's `APPNP(K, alpha)`. With `alpha=0` and `ACT(halt_from="output",
     weighting="ap-gcn")` it is "Adaptive Propagation" (AP-GCN, arXiv 2002.10306). The features are
@@ -45,11 +44,6 @@ class AdaptivePropagation(GraphCall):
         The share of the first features in each step, in `[0, 1)`.
     in_channels : int, optional
         Features of a node, which a halting unit then reads. Without it, there is no halting unit.
-    norm : {"sym", "mean"}
-        The normalisation: symmetric as above, or the mean over the in-edges, :math:`D^{-1} (W+I)`.
-    add_self_loops : bool
-        Give each node exactly one self-loop, :math:`I`. A self-loop among the edges keeps its
-        weight.
     dropout : float
         Probability in training that a step leaves out an edge, before the normalisation. Each step
         draws its own edges.
@@ -64,7 +58,7 @@ class AdaptivePropagation(GraphCall):
     Raises
     ------
     ValueError
-        If `alpha`, `dropout`, `norm` or `halted` is out of range, if a rule needs `in_channels`,
+        If `alpha`, `dropout` or `halted` is out of range, if a rule needs `in_channels`,
         or, in a call, if arguments do not fit.
 
     Examples
@@ -83,8 +77,6 @@ class AdaptivePropagation(GraphCall):
         alpha: float = 0.1,
         *,
         in_channels: int | None = None,
-        norm: str = "sym",
-        add_self_loops: bool = True,
         dropout: float = 0.0,
         rule: HaltingRule | None = None,
         halted: str = "frozen",
@@ -93,9 +85,8 @@ class AdaptivePropagation(GraphCall):
         super().__init__()
         if halted not in ("frozen", "running"):
             raise ValueError(f"halted must be 'frozen' or 'running', got {halted!r}")
-        self.has_self_loops = add_self_loops
         step = UniversalTransformerStep(
-            Propagation(in_channels or 1, alpha, norm=norm, dropout=dropout),  # type: ignore[arg-type]
+            Propagation(in_channels or 1, alpha, dropout),  # type: ignore[arg-type]
             None,
             norm=None,
             residual=False,
@@ -148,7 +139,7 @@ class AdaptivePropagation(GraphCall):
         check_edge_weight(layout, edge_weight)
         if self.in_channels is None:  # without a halting unit, any number of features fits
             step.attention.in_feats, step.attention.out_feats = (x.shape[1],) * 2, x.shape[1]
-        layout, order = layout.cached(_with_first_states, self.has_self_loops)
+        layout, order = layout.cached(_with_first_states)
         if edge_weight is not None:
             edge_weight = torch.cat([edge_weight, edge_weight.new_ones(1)])[order]
         out, self.ponder, *_ = self.recurrence(layout, torch.cat([x, x]), edge_weight=edge_weight)
@@ -169,16 +160,12 @@ class Propagation(Aggregation):
     allows_residual = False
     node_flops = 0
 
-    def __init__(
-        self, feats: int, alpha: float, *, norm: str = "sym", dropout: float = 0.0
-    ) -> None:
+    def __init__(self, feats: int, alpha: float, dropout: float) -> None:
         super().__init__()
-        if norm not in NORMS:
-            raise ValueError(f"norm must be one of {NORMS}, got {norm!r}")
         check_probability("alpha", alpha)
         check_probability("dropout", dropout)
         self.in_feats, self.out_feats = (feats, feats), feats
-        self.alpha, self.norm, self.dropout = alpha, norm, dropout
+        self.alpha, self.dropout = alpha, dropout
 
     @property
     def edge_flops(self) -> int:
@@ -211,7 +198,7 @@ class Propagation(Aggregation):
         """Return the normalised weights of the edges, in canonical order."""
         drops = self.training and self.dropout > 0
         if weight is None and not drops:
-            return layout.cached(_degree_weights, self.norm, dtype)
+            return layout.cached(_degree_weights, dtype)
         if weight is None:
             weight = torch.ones(layout.num_edges, dtype=dtype, device=layout.device)
         elif layout.edge_ids is not None:
@@ -219,42 +206,31 @@ class Propagation(Aggregation):
         if drops:
             kept = torch.rand(layout.num_edges, device=layout.device) >= self.dropout
             weight = weight * (kept | (layout.destinations() == layout.sources()))
-        return _normalized(layout, weight, self.norm)
+        return _normalized(layout, weight)
 
     def extra_repr(self) -> str:
-        return f"alpha={self.alpha:g}, norm={self.norm!r}, dropout={self.dropout:g}"
+        return f"alpha={self.alpha:g}, dropout={self.dropout:g}"
 
 
-def _normalized(layout: EdgeLayout, weight: Tensor, norm: str) -> Tensor:
+def _normalized(layout: EdgeLayout, weight: Tensor) -> Tensor:
     """Return edge weights after the normalisation, all in canonical order."""
     row = layout.destinations()
     degree = row_sums(weight, row, layout.num_dst)
     # Without in-edges, a node has the weight 0, and not infinity.
-    degree = torch.where(degree > 0, degree, torch.inf)
-    if norm == "mean":
-        return weight / degree[row]
-    scale = degree.rsqrt()
+    scale = torch.where(degree > 0, degree, torch.inf).rsqrt()
     return scale[row] * weight * scale[layout.sources()]
 
 
-def _degree_weights(layout: EdgeLayout, norm: str, dtype: torch.dtype) -> Tensor:
+def _degree_weights(layout: EdgeLayout, dtype: torch.dtype) -> Tensor:
     ones = torch.ones(layout.num_edges, dtype=torch.float64, device=layout.device)
-    return _normalized(layout, ones, norm).to(dtype)
+    return _normalized(layout, ones).to(dtype)
 
 
-def _with_first_states(layout: EdgeLayout, self_loops: bool) -> tuple[EdgeLayout, Tensor]:
+def _with_first_states(layout: EdgeLayout) -> tuple[EdgeLayout, Tensor]:
     """Return a layout with self-loops and with as many more sources, and the old ids of its edges.
 
-    A self-loop that the graph does not have has the id `E`.
+    See `edges_with_self_loops`.
     """
-    source, target = edge_list(layout)
-    order = torch.arange(len(source), device=source.device)
-    if self_loops:
-        is_loop = source == target
-        loops = torch.arange(layout.num_dst, device=source.device)
-        of_loops = torch.full_like(loops, len(source))
-        of_loops = of_loops.index_copy(0, source[is_loop], order[is_loop])
-        order = torch.cat([order[~is_loop], of_loops])
-        source, target = (torch.cat([ends[~is_loop], loops]) for ends in (source, target))
+    source, target, order = edges_with_self_loops(layout)
     sizes: Any = {"num_src": 2 * layout.num_dst, "num_dst": layout.num_dst}
     return layout_from_edges(source, target, dst_lengths=layout.dst_lengths, **sizes), order

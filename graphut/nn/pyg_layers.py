@@ -7,32 +7,22 @@ from torch import Tensor
 
 from graphut.attention import edge_attention
 from graphut.attention.tracing import in_jit_trace
-from graphut.nn import adaptive_conv
 from graphut.nn.attention import edge_feature_options
 from graphut.nn.graph_call import from_edge_index
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # PyG uses deprecated functions of torch
     from torch_geometric import nn as pyg
-    from torch_geometric.utils import is_torch_sparse_tensor, to_edge_index
-
-
-class AdaptiveConv(adaptive_conv.AdaptiveConv, pyg.MessagePassing):  # type: ignore[misc]
-    """`graphut.nn.AdaptiveConv` as a layer that tools of PyG recognise, such as `to_hetero`.
-
-    Examples
-    --------
-    >>> AdaptiveConv((-1, -1), 32, heads=4)
-    AdaptiveConv((-1, -1), 32, heads=4, max_steps=10)
-    """
+    from torch_geometric.utils import is_torch_sparse_tensor
 
 
 class TransformerConv(pyg.TransformerConv):  # type: ignore[misc]
     """PyG's `TransformerConv` on graphut's kernels, with the same arguments and parameters.
 
     From "Masked Label Prediction" (arXiv 2009.03509). PyG's own message passing is used where the
-    message of each edge is needed: for explanations, hooks on messages, aggregations other than
-    sums, and `SparseTensor`; and in `torch.jit.trace`, which cannot record graphut's kernels.
+    message of each edge is needed: for attention weights, explanations, hooks on messages and
+    aggregations other than sums; for sparse matrices; and in `torch.jit.trace`, which cannot record
+    graphut's kernels.
 
     Examples
     --------
@@ -52,11 +42,7 @@ class TransformerConv(pyg.TransformerConv):  # type: ignore[misc]
         edge_attr: Tensor | None = None,
         return_attention_weights: bool | None = None,
     ) -> Any:
-        """Attend over the edges of a graph; see `torch_geometric.nn.TransformerConv`.
-
-        Raise `ValueError` if edge features are given to a layer without `edge_dim`, or missing for
-        a layer with it.
-        """
+        """Attend over the edges of a graph; see `torch_geometric.nn.TransformerConv`."""
         self._returns_weights = isinstance(return_attention_weights, bool)
         return super().forward(x, edge_index, edge_attr, return_attention_weights)
 
@@ -64,27 +50,17 @@ class TransformerConv(pyg.TransformerConv):  # type: ignore[misc]
         """Return the attention output of each target node, `(N, heads, out_channels)`."""
         if not self._is_attention(edge_index):
             return pyg.MessagePassing.propagate(self, edge_index, size, **features)
-        edge_attr = features["edge_attr"]
-        if is_torch_sparse_tensor(edge_index):
-            edge_index, values = to_edge_index(edge_index)
-            edge_index = edge_index.flip(0)
-            if edge_attr is None and values.dim() > 1:
-                edge_attr = values
         query, key = features["query"], features["key"]
         by_head = (self.heads, self.out_channels)
-        result: Any = edge_attention(
+        return edge_attention(
             from_edge_index(edge_index.long(), (len(key), len(query))),
             query,
             key,
             features["value"],
-            **edge_feature_options(edge_attr, self.lin_edge, by_head, pyg.Linear),
+            **edge_feature_options(features["edge_attr"], self.lin_edge, by_head, pyg.Linear),
             dropout=self.dropout if self.training else 0.0,
-            get_attention=self._returns_weights,
             allow_zero_in_degree=True,
         )
-        if self._returns_weights:
-            result, self._alpha = result
-        return result
 
     def _is_attention(self, edge_index: Any) -> bool:
         """Return whether graphut's kernels can be used: nothing needs the message of each edge."""
@@ -93,12 +69,11 @@ class TransformerConv(pyg.TransformerConv):  # type: ignore[misc]
             for part in ("propagate", "message", "aggregate")
             for kind in ("", "pre_")
         )
-        # PyG returns the weights before dropout.
-        dropped = self._returns_weights and self.training and self.dropout > 0
         return (
             isinstance(edge_index, Tensor)
+            and not is_torch_sparse_tensor(edge_index)
             and not in_jit_trace()
-            and not (any(hooks) or self.explain or dropped or self.decomposed_layers > 1)
+            and not (any(hooks) or self.explain or self._returns_weights)
             and self.aggr in ("add", "sum")
             and self.flow == "source_to_target"
             and type(self).message is pyg.TransformerConv.message

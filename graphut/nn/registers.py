@@ -26,7 +26,6 @@ class BestEdges(NamedTuple):
     is_held: Tensor  #: `(A,)` bool, whether the node holds a register
     source: Tensor  #: `(A,)` int64, the source of the edge (the pointer), or -1 if there is none
     edge: Tensor  #: `(A,)` int64, the edge, or -1 if there is none
-    is_tied: Tensor  #: `(A,)` bool, whether edges from several sources have the best key
 
 
 class RegisterMessages(Aggregation):
@@ -274,10 +273,7 @@ def _first_edges(
     none = torch.full((num_rows,), -1, device=row.device)
     source, edge = (none.index_copy(0, row[chosen], x[chosen]) for x in (edges.source, edges.edge))
     register = edges.key.new_zeros(num_rows).index_copy(0, row[chosen], edges.key[chosen])
-    held = source >= 0
-    other = is_best & (edges.source != source[row])
-    is_tied = held & (row_sums(other.long(), row, num_rows) > 0)
-    return BestEdges(register, held, source, edge, is_tied)
+    return BestEdges(register, source >= 0, source, edge)
 
 
 def _has_self_loops(layout: EdgeLayout) -> bool:

@@ -68,7 +68,6 @@ PLACES: dict[str, tuple[Callable[[Any], Any], Tensor]] = {
     "positions": (lambda x: HALTING(LAYOUT, X, positions=x), torch.ones(4)),
     "edge_bias of a recurrence": (lambda x: HALTING(LAYOUT, X, edge_bias=x), OF_EDGES),
     "x": (lambda x: CONV(x, EDGES, OF_EDGES), X),
-    "x of targets": (lambda x: CONV((X, x), EDGES, OF_EDGES), X),
     "edge_attr": (lambda x: CONV(X, EDGES, x), OF_EDGES),
     "x by type": (lambda x: HETERO({"a": x}, {("a", "to", "a"): EDGES}), X),
     "edge_index": (lambda x: CONV(X, x, OF_EDGES), EDGES),

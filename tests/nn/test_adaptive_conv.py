@@ -17,6 +17,7 @@ from graphut.nn import (
     FixedDepth,
     HeteroAdaptiveConv,
     LayerAsConv,
+    MessageAggregation,
     MultiHeadAttention,
     NeighborMean,
     PositionwiseTransition,
@@ -45,7 +46,7 @@ def test_adaptive_conv_is_a_recurrence_on_mapped_features_with_self_loops() -> N
     conv = build(5, 8)
     found = conv(X, EDGES)
     layout = from_edge_index(with_loops(EDGES, 6), 6)
-    expected, ponder = conv.recurrence(layout, conv.source_map(X).relu())
+    expected, ponder = conv.recurrence(layout, conv.input_map(X).relu())
     assert_same([found], [expected])
     assert torch.equal(conv.ponder.steps, ponder.steps)
     assert len(ponder.steps.unique()) > 1 or ponder.cost > 1
@@ -53,7 +54,7 @@ def test_adaptive_conv_is_a_recurrence_on_mapped_features_with_self_loops() -> N
     assert_same(*(gradients([out, p.cost], inputs) for out, p in
                   [(found, conv.ponder), (expected, ponder)]))  # fmt: skip
     plain = build(5, 8, add_self_loops=False)
-    expected, _ = plain.recurrence(from_edge_index(EDGES, 6), plain.source_map(X).relu())
+    expected, _ = plain.recurrence(from_edge_index(EDGES, 6), plain.input_map(X).relu())
     assert_same([plain(X, EDGES)], [expected])  # node 5 reads nothing
 
 
@@ -65,7 +66,7 @@ def test_adaptive_conv_gives_self_loops_the_mean_of_edge_features() -> None:
         into = EDGE_ATTR[~loop & (EDGES[1] == node)]
         rows.append(into.mean(0) if len(into) else torch.zeros(3).double())
     layout = from_edge_index(with_loops(EDGES, 6), 6)
-    expected, _ = conv.recurrence(layout, conv.source_map(X).relu(), edge_feat=torch.stack(rows))
+    expected, _ = conv.recurrence(layout, conv.input_map(X).relu(), edge_feat=torch.stack(rows))
     assert_same([conv(X, EDGES, EDGE_ATTR)], [expected])
     assert_same([conv(dgl.graph((*EDGES,), num_nodes=6), X, EDGE_ATTR)], [expected])
 
@@ -74,72 +75,34 @@ def test_adaptive_conv_takes_graphs_and_blocks_of_dgl() -> None:
     conv, graph = build(5, 8), dgl.graph((*EDGES,), num_nodes=6)
     assert_same([conv(graph, X)], [conv(X, EDGES)])
     block = dgl.to_block(graph, torch.arange(6))
-    order = block.srcdata[dgl.NID]
-    for feat in (X[order], (X[order], X[:6])):
-        assert_same([conv(block, feat)], [conv(X, EDGES)])
-    assert_same([conv(graph, (X, X))], [conv(X, EDGES)])
-
-
-def users_and_items() -> Any:
-    likes = ([5, 4, 0, 0, 2], [0, 0, 1, 2, 2])
-    return dgl.heterograph(
-        {("user", "follows", "user"): (*EDGES,), ("user", "likes", "item"): likes},
-        {"user": 6, "item": 3},
-    )
-
-
-def test_adaptive_conv_in_hetero_graph_conv_of_dgl() -> None:
-    graph, items = users_and_items(), normal(3, 4, seed=2)
-    of_users, of_items = build(5, 8), build((5, 4), 8)
-    of_users.eval(), of_items.eval()  # batch statistics would be those of the block
-    layer = dgl.nn.HeteroGraphConv({"follows": of_users, "likes": of_items})
-    likes = torch.stack(graph.edges(etype="likes"))
-    expected = {"user": of_users(X, EDGES), "item": of_items((X, items), likes)}
-    out = layer(graph, {"user": X, "item": items})
-    assert_same([out[kind] for kind in expected], [*expected.values()])
-    # A block with all in-edges of a user and of an item, and of their sources.
-    seeds = {"user": torch.tensor([2]), "item": torch.tensor([0, 2])}
-    block = dgl.to_block(dgl.in_subgraph(graph, seeds), seeds)
-    first = {kind: block.srcdata[dgl.NID][kind] for kind in ("user", "item")}
-    out = layer(block, {"user": X[first["user"]], "item": items[first["item"]]})
-    assert_same([out["item"]], [expected["item"][[0, 2]]])
-    # Other users are sources only: they keep their first states.
-    sources = [2, *EDGES[0, EDGES[1] == 2].tolist()]  # the user comes first
+    assert_same([conv(block, X[block.srcdata[dgl.NID]])], [conv(X, EDGES)])
+    some = dgl.to_block(
+        dgl.in_subgraph(graph, [2]), torch.tensor([2])
+    )  # other nodes keep their first states
+    sources = [2, *EDGES[0, EDGES[1] == 2].tolist()]
     star = torch.tensor([[place, 0] for place in range(len(sources))]).T
-    layout = from_edge_index(star, (len(sources), 1))
-    states, _ = of_users.recurrence(layout, of_users.source_map(X[sources]).relu())
-    assert_same([out["user"]], [states])
+    states = conv.eval().input_map(X[sources]).relu()
+    expected, _ = conv.recurrence(from_edge_index(star, (len(sources), 1)), states)
+    assert_same([conv(some, X[some.srcdata[dgl.NID]])], [expected])
 
 
-def test_adaptive_conv_refuses_features_that_a_graph_of_dgl_does_not_have() -> None:
-    graph, conv = users_and_items(), build(5, 8)
-    block = dgl.to_block(dgl.graph((*EDGES,), num_nodes=6), torch.tensor([1, 2]))
-    likes = dgl.to_block(graph["likes"], {"item": torch.arange(3)})
-    sources = X[block.srcdata[dgl.NID]]
-    for edges in (graph["likes"], likes):
-        count = edges.num_src_nodes()
-        refuses("from 'user' to 'item' nodes; pass a pair of features", conv, edges, X[:count])
-        refuses("from 'user' to 'item' nodes; pass a", conv.recurrence.step.attention, edges,
-                normal(count, 8))  # fmt: skip
-    for layer in (RegisterMessages(), ConvAsAttention(dgl.nn.GINConv(), 3), edge_distances):
-        refuses("from 'user' to 'item' nodes", layer, graph["likes"], normal(6, 3))
-    refuses("the destinations of a step must be the first", conv, block, (sources, sources[2:4]))
-    refuses(r"x\[1\] has 1 rows for 2 destinations", conv, block, (sources, sources[:1]))
-    refuses("the destinations of a step must be", conv, graph["follows"], (X, X.flip(0)))
-
-
-def test_adaptive_conv_on_a_bipartite_graph_keeps_the_sources() -> None:
-    conv, targets = build((5, 4), 8), normal(3, 4, seed=2)
-    edges = torch.tensor([[0, 4, 5, 5], [0, 0, 1, 1]])
-    union = torch.cat([edges + torch.tensor([[3], [0]]), torch.arange(3).expand(2, -1)], 1)
-    assert conv.target_map is not None
-    feat = torch.cat([conv.target_map(targets), conv.source_map(X)]).relu()
-    expected, _ = conv.recurrence(from_edge_index(union, (9, 3)), feat)
-    assert_same([conv((X, targets), edges)], [expected])
-    graph = dgl.heterograph({("a", "to", "b"): (*edges,)}, {"a": 6, "b": 3})
-    assert_same([conv(graph, (X, targets))], [expected])
-    alike = build(5, 8)
-    assert_same([alike((X, X), EDGES)], [alike(X, EDGES)])
+def test_steps_refuse_edges_between_two_types() -> None:
+    graph = dgl.heterograph({("user", "likes", "item"): ([5, 4, 0], [0, 0, 1])})
+    block = dgl.to_block(graph, {"item": torch.arange(2)})
+    conv, wide = build(5, 8), from_edge_index(EDGES[:, :1], (2, 3))
+    for edges in (graph, block):
+        refuses("from 'user' to 'item' nodes; .*HeteroAdaptiveConv", conv, edges, X[:3])
+        refuses("from 'user' to 'item' nodes; pass a pair of features",
+                conv.recurrence.step.attention, edges, normal(3, 8))  # fmt: skip
+    layers: Any = [RegisterMessages(), ConvAsAttention(dgl.nn.GINConv(), 3), MessageAggregation(3)]
+    for layer in [*layers, edge_distances]:
+        refuses("from 'user' to 'item' nodes", layer, graph, normal(6, 3))
+    for layer in layers:
+        refuses(
+            "3 destination and 2 source nodes, but in a step", layer.double(), wide, normal(2, 3)
+        )
+    refuses("got a tuple of features: use HeteroAdaptiveConv", conv, (X, X[:3]), EDGES[:, :1])
+    refuses("with a block of DGL, pass the features of its sources", conv, block, (X, X))
 
 
 def test_adaptive_conv_takes_lazy_sizes_rules_and_batches() -> None:
@@ -151,9 +114,9 @@ def test_adaptive_conv_takes_lazy_sizes_rules_and_batches() -> None:
     waking = AdaptiveConv(5, 8, rule=EventDriven(), norm="layer").double()
     waking(X, EDGES)
     assert waking.ponder.quiescent is not None
-    first = waking.source_map.weight.clone()
+    first = waking.input_map.weight.clone()
     waking.reset_parameters()
-    assert not torch.equal(first, waking.source_map.weight)
+    assert not torch.equal(first, waking.input_map.weight)
     rule: Any = "act"
     refuses("a rule is a HaltingRule such as ACT", build, 5, 8, rule=rule)
 
@@ -164,7 +127,7 @@ def test_adaptive_conv_takes_a_convolution_as_its_step(library: str) -> None:
     torch.manual_seed(0)
     inner = pyg.SAGEConv(8, 8) if library == "pyg" else dgl.nn.SAGEConv(8, 8, "mean")
     conv = AdaptiveConv(5, 8, conv=inner, rule=FixedDepth(), max_steps=3).double().eval()
-    graph, states = dgl.graph((*EDGES,), num_nodes=6), conv.source_map(X).relu()
+    graph, states = dgl.graph((*EDGES,), num_nodes=6), conv.input_map(X).relu()
     norm: Any = conv.recurrence.steps[0].attention_norm
     for t in range(3):
         states = inner(states, EDGES) if library == "pyg" else inner(graph, states)
@@ -239,7 +202,7 @@ def test_no_default_makes_nodes_alike_in_the_first_step(kind: str) -> None:
         options: Any = {"conv": {"conv": pyg.GCNConv(32, 32)}, "layer": {"norm": "layer"}}
         options["attention"] = {"heads": 4}
         conv = AdaptiveConv(32, 32, **one, **options.get(kind, {}))
-        before, after = conv.source_map(x).relu(), conv(x, edges)
+        before, after = conv.input_map(x).relu(), conv(x, edges)
     assert spread(after) > spread(before) / 2
 
 
@@ -286,14 +249,11 @@ def test_adaptive_conv_refuses_what_does_not_fit() -> None:
     check(wanted + r"conv\(Tensor\)", X)
     data = SimpleNamespace(x=X, edge_index=EDGES)
     check(wanted + r"conv\(SimpleNamespace\): pass data.x, data.edge_index", data)
-    check(wanted + r"conv\(list, Tensor\)", [X, X], EDGES)
+    check("x must be a tensor, got list", [X, X], EDGES)
     check(wanted + r"conv\(DGLGraph, Tensor, batch=...\)", graph, X, batch=EDGES[0])
     check(wanted + r"conv\(Tensor, Tensor, size=...\)", X, EDGES, size=(6, 6))
     check(wanted + r"conv\(Tensor, Tensor, x=...\)", X, EDGES, x=X)
     check(r"x must be \(N, F\), .* got shape \(1, 6, 5\)", X[None], EDGES)
-    check("x is None; in to_hetero of PyG, use graphut.nn.pyg_layers.AdaptiveConv", None, EDGES)
-    check(r"edge_index is None; in to_hetero of PyG", X, None)
-    check(r"x must be a tensor or a pair .*, got 3", (X, X, X), EDGES)
     check("edge_index is a sparse matrix: pass", X, torch.eye(6).to_sparse())
     infinite = X.detach().clone()
     infinite[4, 2] = torch.inf
@@ -302,7 +262,6 @@ def test_adaptive_conv_refuses_what_does_not_fit() -> None:
     check("got DGLGraph; pass the graph first, then the features", X, dgl.rand_graph(6, 9))
     check(r"source nodes are torch.float32, but .*torch.float64", X.float(), EDGES)
     check(r"have shape \(6, 2\); pass one row of 5 features", X[:, :2], EDGES)
-    check(r"6 destination nodes, .*pass one row of 5 features", (X, X[:, :2]), EDGES)
     check(r"edge_attr must be .* = \(7, 3\), got shape \(4, 3\)", X, EDGES, EDGE_ATTR[:4])
     check(r"edge_attr must be .* got shape \(7,\); .*edge_dim=3", X, EDGES, EDGE_ATTR[:, 0])
     reads_none = build(5, 8)
@@ -334,32 +293,7 @@ def test_adaptive_conv_compiles() -> None:
     assert_same([found, *gradients([found], inputs)], [expected, *gradients([expected], inputs)])
 
 
-def test_adaptive_conv_in_pygs_sequential_and_to_hetero() -> None:
+def test_adaptive_conv_in_pygs_sequential() -> None:
     pyg = pytest.importorskip("torch_geometric.nn")
-    from torch_geometric.data import HeteroData
-
-    from graphut.nn.pyg_layers import AdaptiveConv
-
     model = pyg.Sequential("x, edge_index", [(build(5, 8), "x, edge_index -> x"), nn.Linear(8, 2)])
     assert model.double()(X, EDGES).shape == (6, 2)
-
-    class Net(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.first, self.second = AdaptiveConv((-1, -1), 8), AdaptiveConv((-1, -1), 8)
-
-        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-            return self.second(self.first(x, edge_index).relu(), edge_index)  # type: ignore[no-any-return]
-
-    data: Any = HeteroData()
-    data["paper"].x, data["author"].x = torch.randn(6, 5), torch.randn(3, 4)
-    data["paper", "cites", "paper"].edge_index = EDGES
-    data["author", "writes", "paper"].edge_index = torch.tensor([[0, 1, 2], [0, 1, 5]])
-    data["paper", "rev", "author"].edge_index = torch.tensor([[0, 1, 5], [0, 1, 2]])
-    net = pyg.to_hetero(Net(), data.metadata())
-    out = net(data.x_dict, data.edge_index_dict)
-    assert {name: tuple(rows.shape) for name, rows in out.items()} == {
-        "paper": (6, 8),
-        "author": (3, 8),
-    }
-    sum(rows.sum() for rows in out.values()).backward()

@@ -184,9 +184,6 @@ CONVS: dict[str, Any] = {
 }
 
 
-WEIGHTED = [name for name in CONVS if "pyg" in name and "gcn" not in name]
-
-
 def conv_step(name: str, norm: str = "post") -> UniversalTransformerStep:
     conv: Any = ConvAsAttention(CONVS[name](), FEATS)
     return randomised(UniversalTransformerStep(conv, PositionwiseTransition(FEATS, 12), norm=norm))
@@ -255,29 +252,10 @@ def test_conv_as_attention_names_a_value_that_is_not_finite() -> None:
     step.transition.layers[-1].bias.data[0] = torch.nan
     with pytest.raises(ValueError, match=r"feat\[0, 0\] is nan: it must be finite"):
         AdaptiveRecurrence(step, max_steps=2, step_signal=None)(GRAPH, normal(4, FEATS))
-    with pytest.raises(ValueError, match=r"edge_weight\[7\] is inf: it must be finite"):
-        conv_step(WEIGHTED[0]).attention(GRAPH, normal(4, FEATS), edge_weight=weight)
-
-
-@pytest.mark.parametrize("name", WEIGHTED)
-def test_conv_as_attention_weights_messages_in_the_order_of_the_edges(name: str) -> None:
-    adapter, feat = conv_step(name).attention, normal(4, FEATS)
-    weight = normal(9, seed=1)
-    alone = CONVS[name]().double()
-    alone.load_state_dict(adapter.conv.state_dict())  # type: ignore[union-attr, operator]
-
-    def scale(layer: nn.Module, args: Any, messages: Tensor) -> Tensor:
-        return messages * weight.view(-1, *[1] * (messages.dim() - 1))  # (E, F) or (E, H, D)
-
-    alone.register_message_forward_hook(scale)
-    expected = alone(feat, EDGES).flatten(1)
-    assert_same([adapter(GRAPH, feat, edge_weight=weight)], [expected])
-    frontier = torch.tensor([1, 3])
-    found = adapter(GRAPH, feat, edge_weight=weight, frontier=frontier)
-    assert_same([found], [expected[frontier]])
-    assert_same([adapter(GRAPH, feat)], [adapter(GRAPH, feat, edge_weight=torch.ones_like(weight))])
-    with pytest.raises(ValueError, match=r"edge_weight must be \(9,\), .* got shape \(9, 2\)"):
-        adapter(GRAPH, feat, edge_weight=torch.ones(9, 2))
+    gcn = conv_step("pyg_gcn").attention
+    refuses(r"edge_weight\[7\] is inf", gcn, GRAPH, normal(4, FEATS), edge_weight=weight)
+    refuses(r"edge_weight must be \(9,\), .* got shape \(9, 2\)", gcn, GRAPH, normal(4, FEATS),
+            edge_weight=torch.ones(9, 2))  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["pyg_gcn", "pyg_gcn_improved", "graph_both", "graph_right"])
