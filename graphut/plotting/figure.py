@@ -105,8 +105,9 @@ def name_ticks(axis: Axis, names: Sequence[str], inches: float, *, first: int = 
     if size < _SMALLEST:
         return number_ticks(axis, first=first)
     rotation = 0
-    if isinstance(axis, XAxis) and (needed := widest(names, size)) > inches:
-        fitting = size * inches / needed
+    letters = max((len(left) + 1 + len(right) for left, right in pairwise(names)), default=0) / 2
+    if isinstance(axis, XAxis) and (needed := 0.65 * letters * size / 72) > inches:
+        fitting = size * inches / needed  # neighbours do not overlap
         rotation, size = (0, fitting) if fitting > _FLAT_SIZE else (90, size)
     axis.set_ticks(range(len(names)), names, size=size, rotation=rotation, parse_math=False)
 
@@ -119,9 +120,3 @@ def number_ticks(*axes: Axis, first: int = 0) -> None:
         axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         if first:
             axis.set_major_formatter(lambda place, _: f"{place + first:g}")
-
-
-def widest(names: Sequence[str], size: float) -> float:
-    """Return the column width, in inches, at which names of `size` points do not overlap."""
-    letters = max((len(left) + 1 + len(right) for left, right in pairwise(names)), default=0) / 2
-    return 0.65 * letters * size / 72

@@ -69,10 +69,12 @@ class Union(_Pair, named=False):
     def _ragged_keys(self, dst: Tensor, n_dst: Tensor, n_src: Tensor, width: int) -> Tensor:
         if not self.has_extra_nodes:
             each = dst, n_dst, n_src, width
-            return _merge(self.left._edge_keys(*each), self.right._edge_keys(*each))
+            keys = self.left._edge_keys(*each), self.right._edge_keys(*each)
+            return torch.cat(keys).unique()
         before = self.left.extra_nodes(n_dst)
         left = _keys_of_part(self.left, torch.zeros_like(before), dst, n_dst, width)
-        return _merge(left, _keys_of_part(self.right, before, dst, n_dst, width))
+        right = _keys_of_part(self.right, before, dst, n_dst, width)
+        return torch.cat([left, right]).unique()
 
     def spec(self) -> str:
         """Return the spec `left|right`, with parentheses around a union on the right."""
@@ -172,8 +174,3 @@ def _last_token(topology: Topology, node: Tensor, n: Tensor) -> Tensor:
     tokens = n[is_extra]
     last[is_extra] = topology.extra_spans(node[is_extra] - tokens, tokens)[1] - 1
     return last
-
-
-def _merge(one: Tensor, other: Tensor) -> Tensor:
-    """Return the sorted union of two integer tensors, without duplicates."""
-    return torch.cat([one, other]).unique()

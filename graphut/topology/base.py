@@ -274,11 +274,10 @@ class Topology:
         )
 
     @final
-    def graph(self, lengths: Lengths, src_lengths: Lengths | None = None) -> DGLGraph:
-        """Return the batched DGL graph of sentences; arguments and errors are those of `layout`.
+    def graph(self, lengths: Lengths) -> DGLGraph:
+        """Return the batched, homogeneous DGL graph of sentences; see `layout`.
 
-        Without `src_lengths` the graph is homogeneous. With `src_lengths` it is bipartite and has
-        the edge type `('source', 'attends', 'target')`. Edges are sorted by destination and source.
+        Edges are sorted by destination and source.
 
         Examples
         --------
@@ -287,9 +286,7 @@ class Topology:
         >>> graph.batch_num_edges()
         tensor([7, 4])
         """
-        homogeneous = ("_N", "_E", "_N")  # default names of DGL
-        etype = homogeneous if src_lengths is None else ("source", "attends", "target")
-        return graph_from_layouts({etype: self.layout(lengths, src_lengths)})
+        return graph_from_layouts({("_N", "_E", "_N"): self.layout(lengths)})  # names of DGL
 
     @final
     def mask(self, n_dst: int, n_src: int | None = None) -> Tensor:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from graphut._torch import Tensor, torch
 from graphut.attention.ragged import ragged_arange
@@ -84,10 +83,10 @@ def from_edges(sources: Sequence[int] | Tensor, destinations: Sequence[int] | Te
     >>> from_edges([0, 0, 2], [0, 1, 1]).spec()
     'edges:0,0,0,1,2,1'
     """
-    pair = [_as_list(sources), _as_list(destinations)]
-    if len(pair[0]) != len(pair[1]):
-        raise ValueError(f"{len(pair[0])} sources but {len(pair[1])} destinations")
-    return Edges(*(end for edge in zip(*pair, strict=True) for end in edge))
+    if len(sources) != len(destinations):
+        raise ValueError(f"{len(sources)} sources but {len(destinations)} destinations")
+    pairs = zip(*(torch.as_tensor(ends).tolist() for ends in (sources, destinations)), strict=True)
+    return Edges(*(end for pair in pairs for end in pair))
 
 
 def from_mask(mask: Tensor) -> Edges:
@@ -121,7 +120,7 @@ def from_parents(parents: Sequence[int] | Tensor) -> Edges:
             [1, 1, 1],
             [0, 1, 1]], dtype=torch.int32)
     """
-    parents = _as_list(parents)
+    parents = torch.as_tensor(parents).tolist()
     for token, parent in enumerate(parents):
         if not -1 <= parent < len(parents):
             raise ValueError(
@@ -132,7 +131,3 @@ def from_parents(parents: Sequence[int] | Tensor) -> Edges:
     for token, parent in enumerate(parents):
         pairs += [(parent, token), (token, parent)] if parent >= 0 else []
     return Edges(*(end for pair in pairs for end in pair))
-
-
-def _as_list(numbers: Any) -> list[int]:
-    return numbers.tolist() if hasattr(numbers, "tolist") else [*numbers]

@@ -91,9 +91,8 @@ class _Parser:
             Signature(integers).bind(*values)
         except TypeError:
             names = ", ".join(each.name for each in integers)
-            takes = f"{len(integers)} integer{'s' * (len(integers) > 1)} ({names})"
-            takes = takes if integers else "no integers"
-            self.fail(f"{name} takes {takes}, got {len(values)}", position)
+            takes = f"integers for {names}" if names else "no integers"
+            self.fail(f"{name} takes {takes}, got {values}", position)
         return self.make(position, find(name), *values, **seed)
 
     def make(self, position: int, maker: Callable[..., Any], *values: Any, **seed: int) -> Topology:

@@ -64,7 +64,9 @@ def test_attention_equals_torchs_layer_with_a_mask(topology: Topology) -> None:
 def test_attention_on_a_bipartite_graph_takes_a_pair_of_features() -> None:
     layer, source, target = build((5, 8)), normal(3, 5), normal(4, 8, seed=1)
     expected, _ = in_torch(layer)(target, source, source)
-    for graph in (Complete().graph([4], [3]), Complete().layout([4], [3])):
+    pairs = torch.ones(3, 4).nonzero(as_tuple=True)
+    bipartite = dgl.heterograph({("source", "attends", "target"): pairs})
+    for graph in (bipartite, Complete().layout([4], [3])):
         assert_same([layer(graph, (source, target))], [expected])
 
 

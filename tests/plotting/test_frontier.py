@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from PIL import Image
 
+from graphut._dgl import dgl
 from graphut.attention import layout_from_edges
 from graphut.plotting import animate_frontier, draw_frontier
 from graphut.plotting.figure import BLUE
@@ -79,7 +80,8 @@ def test_draw_frontier_refuses_what_does_not_fit() -> None:
     check("the graph has 3 nodes, but there are 1 names", names=["a"])
     check("the graph has 3 nodes, but there are 4 places", places=torch.zeros(4, 2))
     check("1 to 512 nodes, but the graph has 513", graph=Window(1).layout([513]))
-    check("edges go from 'source' to 'target' nodes", graph=Complete().graph([3], [3]))
+    bipartite = dgl.heterograph({("source", "attends", "target"): ([0], [0])})
+    check("edges go from 'source' to 'target' nodes", graph=bipartite)
 
 
 @pytest.mark.parametrize(("steps", "frames"), [(STEPS, 4), ([0, 0, 0], 1), ([], 1)])

@@ -8,7 +8,6 @@ from hypothesis import given
 from torch import Tensor
 
 from graphut import topology as tp
-from graphut.attention import as_layout
 from graphut.attention.layout import CSRLayout, IntervalLayout
 from graphut.topology import Causal, Complete, Topology, Window, parse
 from graphut.topology.cross import cross_layout
@@ -48,15 +47,6 @@ def test_layout_has_intervals_wherever_they_fit(topology: Topology, batch: list[
     runs = (mask.diff(dim=1, prepend=torch.zeros(len(mask), 1, dtype=torch.int32)) == 1).sum(1)
     expected = IntervalLayout if (runs <= 1).all() else CSRLayout
     assert type(topology.layout(batch)) is expected
-
-
-def test_graph_with_source_lengths_is_bipartite() -> None:
-    graph = Window(1).graph([2, 4], [3, 1])
-    assert graph.canonical_etypes == [("source", "attends", "target")]
-    assert graph.batch_num_nodes("source").tolist() == [3, 1]
-    assert graph.batch_num_nodes("target").tolist() == [2, 4]
-    assert graph.batch_num_edges().tolist() == [5, 2]
-    assert as_layout(graph).src_lengths.tolist() == [3, 1]
 
 
 def test_name_is_taken_once_but_may_be_defined_again() -> None:

@@ -14,7 +14,7 @@ def test_from_mask_in_shorter_and_longer_sentences() -> None:
 
 
 def test_from_edges_ignores_order_and_repetition() -> None:
-    assert from_edges(iter([1]), iter([2])) == Edges(1, 2)  # type: ignore[arg-type]
+    assert from_edges(range(1, 2), [2]) == Edges(1, 2)
     assert from_edges([2, 0, 2], [1, 1, 1]) == from_edges(torch.tensor([0, 2]), [1, 1])
     assert from_edges([], []) == parse("edges") and parse("edges").spec() == "edges"
 
