@@ -64,9 +64,8 @@ class ModelConfig(CheckedConfig):
         False, "initialise keys as queries, so that tokens first attend to similar tokens"
     )
     attention_bias: bool = option(True, "use biases in the linear layers of attention")
-    position_signal: Literal["sinusoidal", "sinusoidal0", "learned", "relative", "none"] = option(
-        "sinusoidal",
-        "position signal: sinusoids from 1 or 0, max_length learned vectors, or relative",
+    position_signal: Literal["sinusoidal", "sinusoidal0", "learned", "none"] = option(
+        "sinusoidal", "position signal: sinusoids from 1 or 0, or max_length learned vectors"
     )
     step_signal: Literal["sinusoidal", "sinusoidal0", "learned", "none"] = option(
         "sinusoidal", "signal of the number of the step; learned: max_steps vectors"
@@ -122,9 +121,8 @@ class ModelConfig(CheckedConfig):
         if any(topology.has_extra_nodes for topology in topologies):
             positionwise = "'positionwise' if a topology has extra nodes, which are not tokens"
             self._check("transition", self.transition == "positionwise", positionwise)
-            name = self.position_signal
-            between = f"other than {name!r} if a topology has extra nodes between positions"
-            self._check("position_signal", name not in ("learned", "relative"), between)
+            between = "other than 'learned' if a topology has extra nodes between positions"
+            self._check("position_signal", self.position_signal != "learned", between)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as a dictionary that JSON can represent."""
@@ -190,9 +188,8 @@ class UniversalTransformerConfig(ModelConfig):
         encoder = self._parsed("encoder_topology", parse)
         decoder = self._check_causal("decoder_topology")
         cross = self._parsed("cross_topology", parse)
-        name, single = self.position_signal, ("learned", "relative")
-        one = self.source_positions == "start" or name not in single
-        self._check("position_signal", one, f"other than {name!r} if source_positions is 'both'")
+        one = self.source_positions == "start" or self.position_signal != "learned"
+        self._check("position_signal", one, "other than 'learned' if source_positions is 'both'")
         even = self.d_model % 2 == 0
         self._check_defaults(even, f"if d_model is odd, {self.d_model}", "source_positions")
         self._check("cross_topology", not cross.has_extra_nodes, "one without extra nodes")
@@ -338,8 +335,6 @@ class UniversalGraphTransformerConfig(ModelConfig):
         where, attends = f"where layer is {self.layer!r}", self.layer == "attention"
         unused = ("scale_by_degree", "symmetric_init", "attention_bias")
         self._check_defaults(attends, where, *unused)
-        other = attends or self.position_signal != "relative"
-        self._check("position_signal", other, f"other than 'relative' {where}")
         self._check_defaults(attends or self.layer == "gat", where, "attention_dropout")
         self._check("input_dropout", 0 <= self.input_dropout < 1, "in [0, 1)")
         self._check_defaults(self.num_feats > 0, "where nodes have kinds", "input_dropout")

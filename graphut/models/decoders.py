@@ -179,8 +179,6 @@ class _NewestTokens(Store):
             cross_layout=cross_layout,
             encoded=decoder.encoded,
         )
-        if getattr(decoder.recurrence.steps[0].attention, "relative", None):
-            self.edge_options["edge_distance"] = (last - sources).to(device).repeat(len(paths))
         self._decoder, self._paths = decoder, paths.to(device)
 
     def any_active(self, count: int) -> bool:

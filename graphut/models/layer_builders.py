@@ -29,7 +29,7 @@ def make_attention(config: ModelConfig, **options: Any) -> MultiHeadAttention:
         scale_by_degree=config.scale_by_degree,
         symmetric_init=config.symmetric_init,
         bias=config.attention_bias,
-        **{"relative": config.position_signal == "relative", **options},
+        **options,
     )
 
 
@@ -51,8 +51,7 @@ def make_recurrence(
 
     def step(is_last: bool = True) -> UniversalTransformerStep:
         # Extra nodes have no cross edges; the sentence graph checks that all tokens have one.
-        options: dict[str, Any] = {"allow_zero_in_degree": extra_nodes, "relative": False}
-        cross = attention(**options) if cross_attention else None
+        cross = attention(allow_zero_in_degree=extra_nodes) if cross_attention else None
         return UniversalTransformerStep(
             attention() if attention_layer is None else attention_layer(),
             _transition(config, causal=causal),
@@ -86,8 +85,7 @@ def make_recurrence(
 
 def _position_signal(config: ModelConfig) -> Signal | str | None:
     if config.position_signal != "learned":
-        is_added = config.position_signal not in ("none", "relative")
-        return config.position_signal if is_added else None
+        return None if config.position_signal == "none" else config.position_signal
     # Positions start at 0 with add_bos_eos, and random offsets extend them.
     return LearnedSignal(config.max_length + config.max_offset + 1, config.d_model, first=0)
 

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
         LearnedSignal,
         SinusoidalSignal,
         coordinate_signal,
-        edge_distances,
     )
     from graphut.nn.step import UniversalTransformerStep
     from graphut.nn.transition import PositionwiseTransition, SeparableConvTransition
@@ -78,7 +77,6 @@ __all__ = [
     "Threshold",
     "UniversalTransformerStep",
     "coordinate_signal",
-    "edge_distances",
     "from_edge_index",
     "parse_rule",
 ]

@@ -15,7 +15,6 @@ from graphut.attention.key_value_memory import KeyValueMemory, uses_triton
 from graphut.attention.ragged import starts
 from graphut.nn.checks import PASS_A_PAIR, check_attention_options, check_feat, check_same_nodes
 from graphut.nn.layers import call_layer, is_hooked
-from graphut.nn.signals import RelativePositions
 
 # In-degree at which `scale_by_degree` has no effect at first: the mean of causal attention in
 # sentences of up to 40 tokens.
@@ -52,11 +51,6 @@ class MultiHeadAttention(nn.Module):
     edge_dim : int, optional
         Features of an edge, `edge_feat` in each call. A learned linear map of them is added to keys
         and values (arXiv 2009.03509, section 3.1).
-    relative : bool
-        Let the scores depend on the signed distance :math:`\delta` of an edge, `edge_distance` in
-        each call, by sinusoids :math:`S` and learned :math:`u`, :math:`v` and :math:`W^R` for each
-        head: :math:`((q_i + u) \cdot k_j + (q_i + v) \cdot W^R S(\delta)) / \sqrt{d_{head}}` (arXiv
-        1901.02860, section 3.3). Without `edge_distance`, all distances are equal.
     num_heads, attn_drop, backend
         See `graphut.attention.edge_attention`; `attn_drop` is its `dropout`, in training.
     bias : bool
@@ -88,7 +82,6 @@ class MultiHeadAttention(nn.Module):
         scale_by_degree: bool = False,
         symmetric_init: bool = False,
         edge_dim: int | None = None,
-        relative: bool = False,
         bias: bool = True,
         backend: str = "auto",
     ) -> None:
@@ -122,16 +115,12 @@ class MultiHeadAttention(nn.Module):
         #: Floating-point operations for the key and the value of one source.
         self.key_value_flops = 4 * width * src_feats
         #: Floating-point operations for one edge: its score and its weighted value.
-        self.edge_flops = 4 * (width + num_heads * edge_feats) + 2 * width * relative
+        self.edge_flops = 4 * (width + num_heads * edge_feats)
         self.query = nn.Linear(dst_feats, width, bias=bias)
         self.key_value = nn.Linear(src_feats, 2 * width, bias=bias)
         self.output = nn.Linear(width, self.out_feats, bias=bias)
         self.edge = None if edge_dim is None else nn.Linear(edge_dim, width, bias=False)
         self.degree_scale = nn.Parameter(torch.empty(num_heads)) if scale_by_degree else None
-        by_head = (num_heads, self.head_feats)
-        self.relative: Any = None
-        if relative:
-            self.relative = RelativePositions(src_feats, *by_head)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -146,8 +135,6 @@ class MultiHeadAttention(nn.Module):
                 nn.init.zeros_(layer.bias)
         if self.edge is not None:
             nn.init.xavier_uniform_(self.edge.weight)
-        if self.relative is not None:
-            self.relative.reset_parameters()
         if self.degree_scale is not None:
             nn.init.constant_(self.degree_scale, 1 / log1p(USUAL_DEGREE))
 
@@ -160,7 +147,6 @@ class MultiHeadAttention(nn.Module):
         edge_bias: Tensor | None = None,
         edge_feat: Tensor | None = None,
         edge_weight: Tensor | None = None,
-        edge_distance: Tensor | None = None,
         get_attention: bool = False,
         stored: Tensor | KeyValueMemory | None = None,
         value_shift: Tensor | None = None,
@@ -183,8 +169,6 @@ class MultiHeadAttention(nn.Module):
             `(E, edge_dim)`, edge features, for a layer with `edge_dim`.
         edge_weight : Tensor, optional
             `(E,)` or `(E, num_heads)`, factors of the attention weights after the softmax.
-        edge_distance : Tensor, optional
-            `(E,)`, signed distances, for a layer with `relative`; see `edge_distances`.
         get_attention : bool
             Also return the attention weights, `(E, num_heads)`, indexed by edge id; they are
             zero for edges into destinations outside `frontier`.
@@ -211,9 +195,9 @@ class MultiHeadAttention(nn.Module):
         parts, by_head = self._modules, (self.num_heads, self.head_feats)
         query = call_layer(parts["query"], rows)
         query = query.reshape(query.shape[0], *by_head)
+        if self.degree_scale is not None:
+            query = self._scaled(query, layout, frontier)
         if isinstance(stored, KeyValueMemory):
-            if self.degree_scale is not None:
-                query = self._scaled(query, layout, frontier)
             out = stored.attend(layout, query, frontier, by_head[1] ** -0.5).flatten(1)
             # The weights of a node sum to one, so that shifting all values shifts all results.
             return call_layer(parts["output"], out if value_shift is None else out + value_shift)
@@ -221,19 +205,6 @@ class MultiHeadAttention(nn.Module):
         # If the weights of every node sum to one, shifting all values shifts all results.
         sum_to_one = not (dropout or layout.has_empty_rows)
         sum_to_one = sum_to_one and edge_bias is None and edge_weight is None
-        distance_query = None
-        if self.relative is not None:
-            to_key, to_distance = self.relative.bias.to(query.dtype)
-            query, distance_query = query + to_key, query + to_distance
-        if self.degree_scale is not None:
-            query = self._scaled(query, layout, frontier)
-        if edge_distance is not None:
-            if self.relative is None or distance_query is None:
-                raise ValueError("edge_distance is for a layer with relative=True")
-            if self.degree_scale is not None:
-                distance_query = self._scaled(distance_query, layout, frontier)
-            scores = self.relative(layout, distance_query, frontier, edge_distance)
-            edge_bias = scores if edge_bias is None else scores + edge_bias.reshape(len(scores), -1)
         options: dict[str, Any] = edge_feature_options(edge_feat, self.edge, by_head)
         key, value = stored.unflatten(1, (2, *by_head)).unbind(1)
         if value_shift is not None and not sum_to_one:
@@ -296,7 +267,7 @@ class MultiHeadAttention(nn.Module):
         """
         if self.backend not in ("auto", "native") or like.device.type != "cpu":
             return False
-        by_edge = self.edge or self.relative or (self.training and self.attn_drop)
+        by_edge = self.edge or (self.training and self.attn_drop)
         if by_edge or layout.has_empty_rows or torch.compiler.is_compiling():
             return False
         if kernel_library.LIBRARY is None:
@@ -309,7 +280,7 @@ class MultiHeadAttention(nn.Module):
     def uses_triton(self, layout: EdgeLayout, like: Tensor) -> bool:
         """Return whether Triton kernels compute attention, for features like `like` on a GPU."""
         allow_zero = self.allow_zero_in_degree
-        return self.relative is None and uses_triton(
+        return uses_triton(
             self.backend, layout, self.num_heads, like, allow_zero_in_degree=allow_zero
         )
 

@@ -24,7 +24,7 @@ from graphut.nn.noise import Noise, draw_noise, with_noise
 from graphut.nn.ponder import Ponder
 from graphut.nn.rules import BatchIndex, EventDriven, FixedDepth, HaltingRule
 from graphut.nn.rules.base import RuleState, StepRows, batch_index
-from graphut.nn.signals import edge_distances, encode, step_signals
+from graphut.nn.signals import encode, step_signals
 from graphut.nn.step import Store, read_cross
 from graphut.nn.transition import SeparableConvTransition
 
@@ -237,8 +237,6 @@ def begin_call(
                 f"coordinates); got shape {tuple(positions.shape)}"
             )
         positions = positions.to(feat.device, non_blocking=True)
-        if getattr(attention, "relative", None):
-            edge_options["edge_distance"] = edge_distances(layout, positions)
     store = store_type(
         layout,
         cross_layout=between,
@@ -281,8 +279,6 @@ def _check_part(steps: Sequence[Any], graph_ids: Tensor | None) -> None:
         unsupported = "a separable convolution, which reads other nodes than in-neighbours"
     elif any(step.cross_attention is not None for step in steps):
         unsupported = "a decoder step"
-    elif any(getattr(step.attention, "relative", None) for step in steps):
-        unsupported = "relative positions, because it has only the positions of its own nodes"
     if unsupported:
         raise ValueError(f"a part of a graph does not support {unsupported}")
 

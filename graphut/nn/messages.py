@@ -89,7 +89,6 @@ class MessageAggregation(Aggregation):
         self.in_feats, self.out_feats = (feats, feats), feats
         self.aggregators = tuple(name for name in AGGREGATORS if name in aggregators)
         self.attention = attention
-        self.relative = attention is not None and attention.relative is not None
         width = len(self.aggregators) * feats
         self.node_flops = self.key_value_flops = 2 * feats * width
         self.edge_flops = width + 2 * width * (edge_dim or 0)

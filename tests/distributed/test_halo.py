@@ -232,8 +232,6 @@ def check_errors(rank: int) -> None:
         layer(part.layout, feat, graph_ids=torch.zeros(len(feat), dtype=torch.int64))
     with pytest.raises(ValueError, match=r"a part .* a separable convolution"):
         case_of(ACT(), transition="sepconv").layer(part.layout, feat)
-    with pytest.raises(ValueError, match=r"a part .* does not support relative positions"):
-        case_of(ACT(), relative=True).layer(part.layout, feat)
     with pytest.raises(ValueError, match="source nodes, but their features have shape"):
         layer(part.layout, normal(len(part.nodes) + 1, FEATS))
     with pytest.raises(ValueError, match="a part reads a node that its owner does not have"):

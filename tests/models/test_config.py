@@ -15,7 +15,6 @@ STAR_ENCODER = {"encoder_topology": "star"}
 
 
 SEPCONV, LEARNED = {"transition": "sepconv"}, {"position_signal": "learned"}
-RELATIVE = {"position_signal": "relative"}
 THRESHOLD = {"evaluation_rule": "threshold"}
 UNSHARED = {"adaptive": False, "share_weights": False}
 LANGUAGE: Any = partial(UniversalTransformerLMConfig, vocab_size=9)
@@ -33,8 +32,7 @@ def test_configs_refuse_options_that_do_not_fit_together() -> None:
     refuses("^kernel_size must be odd; got 4", small, **SEPCONV, kernel_size=4)
     refuses("^transition must be 'positionwise' if a topology", small, **SEPCONV, **STAR_ENCODER)
     refuses("^position_signal must be other than 'learned' if", small, **LEARNED, **BOTH_ENDS)
-    refuses("^position_signal must be other than 'relative' if", small, **RELATIVE, **BOTH_ENDS)
-    refuses("^position_signal must be other than 'relative' if", small, **RELATIVE, **STAR_ENCODER)
+    refuses("^position_signal must be other than 'learned' if", small, **LEARNED, **STAR_ENCODER)
     refuses("^restart_after must be 0 if .*; got 2", small, restart_after=2, **BOTH_ENDS)
     refuses("^segment_embedding must be False if restart_after is 0", small, segment_embedding=True)
     refuses("^restart_after must be 0 if .*; got 2", small, restart_after=2, **STAR_ENCODER)
@@ -52,7 +50,6 @@ def test_configs_refuse_options_that_do_not_fit_together() -> None:
     )
     refuses(r"^topology must be causal: '\(complete\)&causal'", LANGUAGE, topology="complete")
     refuses("^scale_by_degree must be False where", GRAPH, layer="gat", scale_by_degree=True)
-    refuses("^position_signal must be other than 'relative' w", GRAPH, layer="gat", **RELATIVE)
     refuses("^attention_bias must be True where", GRAPH, layer="gin", attention_bias=False)
     refuses("^attention_dropout must be 0 where", GRAPH, layer="gin", attention_dropout=0.5)
     refuses("^answer_at must be 'edge' where layer", GRAPH, layer="registers", adaptive=False)

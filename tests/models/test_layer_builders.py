@@ -1,4 +1,3 @@
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -89,7 +88,7 @@ def test_make_recurrence_gives_each_layer_its_own_weights() -> None:
 
 NAMES = ("sinusoidal", "sinusoidal0", "learned", "none")
 SIGNALLED = covering(
-    position_signal=(*NAMES, "relative"),
+    position_signal=NAMES,
     step_signal=NAMES,
     inject_input=(True, False),
     add_bos_eos=(False, True),
@@ -111,25 +110,6 @@ def test_make_recurrence_gives_training_decoding_and_folders_the_same_signals(
     model.train()(SOURCES, TARGETS).logits.sum().backward()
     for name, weight in model.named_parameters():
         assert weight.grad is not None or not name.endswith("_signal.weight")
-
-
-def test_make_recurrence_gives_relative_positions_to_self_attention_only() -> None:
-    model = build_model(position_signal="relative")
-    for part in (model.encoder, model.decoder):
-        assert part.position_signal is None and part.step.attention.relative is not None
-    assert model.decoder.step.cross_attention.relative is None
-    first = logits_of(model)
-    assert not torch.equal(first, logits_of(build_model(position_signal="none")))
-
-
-@pytest.mark.parametrize(
-    "topology", ["window:2&causal", "(random:2@1|window:0)&causal", "dilated:2,2&causal"]
-)
-def test_relative_positions_on_other_topologies_decode_as_forward(topology: str) -> None:
-    model = build_model(position_signal="relative", decoder_topology=topology)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # random edges are not stable
-        assert_decodes_as_forward(model, SOURCES, 5)
 
 
 @pytest.mark.parametrize("add_bos_eos", [False, True])

@@ -51,7 +51,6 @@ MODES: dict[str, Sequence[Any]] = {
     "topology": ("complete", "causal", "window", "rows"),
     "positions": (True, False),
     "scale_by_degree": (False, True),
-    "relative": (False, True),
 }
 HALTED = MODES["halted"]
 SCHEDULES = {
@@ -162,7 +161,6 @@ def build_step(
     form: str = "encoder",
     scale_by_degree: bool = False,
     edge_dim: int | None = None,
-    relative: bool = False,
     messages: str | None = None,
     residual: bool = True,
     seed: int = 0,
@@ -174,9 +172,7 @@ def build_step(
     """
     decoder = form == "decoder"
     maps, by_degree = (FEATS, 12), {"scale_by_degree": scale_by_degree}
-    attention: Any = MultiHeadAttention(
-        FEATS, HEADS, edge_dim=edge_dim, relative=relative, **by_degree
-    )
+    attention: Any = MultiHeadAttention(FEATS, HEADS, edge_dim=edge_dim, **by_degree)
     if messages is not None:
         beside = attention if messages == "beside" else None
         attention = MessageAggregation(FEATS, attention=beside, edge_dim=edge_dim)
@@ -196,8 +192,8 @@ def build_step(
 def randomised(module: Any, seed: int = 0) -> Any:
     """Convert a module to float64 and draw all its parameters by a seed."""
     module.double()
-    last = ("degree_scale", "relative")  # the other parameters do not depend on these options
-    named = sorted(module.named_parameters(), key=lambda item: any(x in item[0] for x in last))
+    # The other parameters do not depend on `scale_by_degree`.
+    named = sorted(module.named_parameters(), key=lambda item: "degree_scale" in item[0])
     for index, (name, parameter) in enumerate(named):
         noise = normal(*parameter.shape, seed=seed + index).detach()
         if name.endswith("degree_scale"):

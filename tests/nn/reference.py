@@ -20,7 +20,6 @@ from graphut.nn.noise import Noise, draw_noise, with_noise
 from graphut.nn.recurrence import AdaptiveRecurrence
 from graphut.nn.rules import EventDriven
 from graphut.nn.rules.base import BatchIndex, StepRows, batch_index
-from graphut.nn.signals import edge_distances
 from graphut.nn.step import UniversalTransformerStep
 
 Graph: TypeAlias = DGLGraph | EdgeLayout
@@ -46,8 +45,6 @@ def dense_recurrence(
     drawn, state, place = _begin(layer, feat, positions)
     noise, repeated, rule = torch.zeros_like(feat), layer.steps, layer.active_rule
     layout = as_layout(graph)
-    if positions is not None and getattr(layer.steps[0].attention, "relative", None):
-        edges["edge_distance"] = edge_distances(layout, positions)
     active = torch.ones(feat.shape[0], dtype=torch.bool)
     memory = rule.start(state, batch_index(layout).renamed(graph_ids))
     remainder, cost = feat.new_zeros(
@@ -127,8 +124,6 @@ def dense_event_driven(
     whether no node was left to update at the end.
     """
     rule, layout = layer.active_rule, as_layout(graph)
-    if positions is not None and getattr(layer.steps[0].attention, "relative", None):
-        edges["edge_distance"] = edge_distances(layout, positions)
     assert isinstance(rule, EventDriven)
     drawn, state, place = _begin(layer, feat, positions)
     if shown is not None:

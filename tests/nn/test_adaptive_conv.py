@@ -23,7 +23,6 @@ from graphut.nn import (
     PositionwiseTransition,
     RegisterMessages,
     UniversalTransformerStep,
-    edge_distances,
     from_edge_index,
 )
 from tests.helpers import assert_same, gradients, normal, refuses
@@ -95,7 +94,7 @@ def test_steps_refuse_edges_between_two_types() -> None:
         refuses("from 'user' to 'item' nodes; pass a pair of features",
                 conv.recurrence.step.attention, edges, normal(3, 8))  # fmt: skip
     layers: Any = [RegisterMessages(), ConvAsAttention(dgl.nn.GINConv(), 3), MessageAggregation(3)]
-    for layer in [*layers, edge_distances]:
+    for layer in layers:
         refuses("from 'user' to 'item' nodes", layer, graph, normal(6, 3))
     for layer in layers:
         refuses(

@@ -228,8 +228,6 @@ STEPS = {
     "messages": lambda: build_step(messages="alone"),
     "messages-and-attention": beside,
     "messages-of-edges": lambda: build_step(messages="alone", edge_dim=3),
-    "relative": lambda: calm_step(relative=True),
-    "relative-messages": lambda: beside(relative=True),
 }
 
 
@@ -239,7 +237,7 @@ def test_event_driven_with_other_layers_in_the_place_of_attention(step: str) -> 
     layer = build(STEPS[step](), rule=EventDriven(), **options)
     for graph in ("rows", "one-way"):
         layout = GRAPHS[graph]
-        edges = arguments(layout, step, positions="relative" in step)
+        edges = arguments(layout, step, positions=False)
         same_as_reference(layer, layout, normal(layout.num_src, FEATS, seed=60), **edges)
 
 
@@ -364,7 +362,7 @@ def cost_step(kind: str) -> UniversalTransformerStep:
     return step
 
 
-@pytest.mark.parametrize("kind", ["isolated-nodes", "bias", "feat", *list(STEPS)[:5]])
+@pytest.mark.parametrize("kind", ["isolated-nodes", "bias", "feat", *STEPS])
 def test_event_driven_rounds_touch_no_table(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """After its first round, a wave on a long path costs only what its front costs."""
     nodes, rounds = 5000, 8
