@@ -156,12 +156,11 @@ def write_parts(
     part_of: NDArray[np.int64],
     of_nodes: Arrays | None = None,
     of_edges: Arrays | None = None,
-    facts: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write the parts that `cut_graph` yields into a new or empty folder, and return the folder.
 
     Each part is a folder in it, `part-0`, `part-1`, ..., with its arrays as `.npy` files.
-    `parts.json` describes the whole graph; `facts` are fields to add to it.
+    `parts.json` describes the whole graph.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -171,7 +170,6 @@ def write_parts(
     digest = sha256(np.ascontiguousarray(edges).tobytes())
     for name, rows in sorted({**of_nodes, **of_edges}.items()):
         digest.update(name.encode() + np.ascontiguousarray(rows).tobytes())
-    graph = {**(facts or {}), "num_nodes": len(part_of), "graph": digest.hexdigest()}
     digest.update(part_of.tobytes())
     for number, part in enumerate(cut_graph(edges, part_of, of_nodes, of_edges)):
         place = folder / f"part-{number}"
@@ -180,18 +178,8 @@ def write_parts(
         for name, rows in {**tensors, **part.arrays}.items():
             np.save(place / f"{name}.npy", rows, allow_pickle=False)
         write_json(place / PART, {"part": number, "cut": digest.hexdigest()})
-    write_json(folder / GRAPH, graph)
+    write_json(folder / GRAPH, {"num_nodes": len(part_of)})
     return folder
-
-
-def is_divided(folder: str | Path) -> bool:
-    """Return whether a folder was written by `write_parts`."""
-    return Path(folder, GRAPH).is_file()
-
-
-def read_facts(folder: str | Path) -> dict[str, Any]:
-    """Return `parts.json`: "num_nodes", "graph" (a checksum) and the `facts` of `write_parts`."""
-    return read_json(Path(folder, GRAPH))
 
 
 def load_part(folder: str | Path) -> Part:
@@ -201,7 +189,7 @@ def load_part(folder: str | Path) -> Part:
     parts do not fit together, `part.layout` raises `ValueError`.
     """
     rank = dist.get_rank() if dist.is_initialized() else 0
-    place, facts = Path(folder, f"part-{rank}"), read_facts(folder)
+    place, graph = Path(folder, f"part-{rank}"), read_json(Path(folder, GRAPH))
     if not place.is_dir():
         raise FileNotFoundError(
             f"process {rank} has no part in {folder}: {place.name} is missing; use as many "
@@ -214,4 +202,4 @@ def load_part(folder: str | Path) -> Part:
             arrays[file.stem] = np.load(file, allow_pickle=False)
     with reraise_for_file(place):
         tensors = {name: torch.from_numpy(arrays.pop(name)) for name in _TENSORS}
-    return Part(**tensors, num_nodes=facts["num_nodes"], arrays=arrays, cut=state["cut"])
+    return Part(**tensors, num_nodes=graph["num_nodes"], arrays=arrays, cut=state["cut"])

@@ -7,7 +7,6 @@ import torch
 import torch.distributed as dist
 
 from graphut.distributed import assign_parts, cut_graph, load_part, write_parts
-from graphut.distributed.parts import is_divided, read_facts
 from tests.experiments.training.together import run_together
 from tests.helpers import refuses
 
@@ -70,11 +69,8 @@ def test_write_parts_and_load_part(tmp_path: Path) -> None:
     cuts["three"] = [0, 1, 2, 2, 1, 0]
     parts = {}
     for name, part_of in cuts.items():
-        write_parts(tmp_path / name, EDGES, np.array(part_of), {"names": names}, facts={"a": 1})
+        write_parts(tmp_path / name, EDGES, np.array(part_of), {"names": names})
         parts[name] = [*cut_graph(EDGES, np.array(part_of))]
-    texts = {Path(tmp_path, name, "parts.json").read_text() for name in cuts}
-    assert len(texts) == 1 and is_divided(tmp_path / "one") and not is_divided(tmp_path)
-    assert read_facts(tmp_path / "one")["a"] == 1
     assert load_part(tmp_path / "one").layout.halo is None
     with pytest.raises(FileExistsError, match=r"one is not empty, it has"):
         write_parts(tmp_path / "one", EDGES, np.zeros(6, np.int64))

@@ -13,7 +13,6 @@ from graphut.experiments.messages import import_words, reraise_import_errors
 COMMANDS = {
     "train": "train a model on a task, and save the run in a folder",
     "eval": "evaluate the model in a folder on its test sets",
-    "partition": "divide a graph among processes that torchrun starts",
     "predict": "write a model's predictions for your own graphs to a file",
     "generate": "answer texts with the model in a folder, and print its steps",
     "show": "draw the steps and the attention of a model for a text",
@@ -23,7 +22,6 @@ COMMANDS = {
 }
 
 _HOMES = {name: f"runs:{name}" for name in ("info", "report")}
-_HOMES |= {name: f"own_graphs:{name}" for name in ("partition", "predict")}
 """Module and function of a command, if it is not the `main` of a module with its name."""
 
 _THREADS = [

@@ -59,19 +59,6 @@ class Eval(WithTables):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Partition(CheckedConfig):
-    """Divide a graph with labels of nodes among processes, each of which loads its part only."""
-
-    data: str = word("file or folder of one graph, as for graphut train graphs", "DATA")
-    parts: int = argument(MISSING, "number of parts, and processes", "N", least=1)
-    out: str = argument(MISSING, "new or empty folder for the parts", "FOLDER")
-    method: Literal["metis", "random", "contiguous"] = option(
-        "metis", "cut few edges (metis), at random, or into runs of nodes"
-    )
-    target: Literal["class", "values"] = option("class", "what a label is")
-
-
-@dataclass(frozen=True, kw_only=True)
 class Predict(OnDevice):
     """Write the predictions of a model for your own graphs, a row for each node, graph or edge.
 
@@ -165,8 +152,7 @@ class Topology(CheckedConfig):
 
 
 _COMMANDS: dict[str, type[CheckedConfig]] = {
-    kind.__name__.lower(): kind
-    for kind in (Eval, Partition, Predict, Generate, Show, Report, Info, Topology)
+    kind.__name__.lower(): kind for kind in (Eval, Predict, Generate, Show, Report, Info, Topology)
 }
 
 

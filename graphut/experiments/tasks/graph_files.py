@@ -11,10 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphut._files import reraise_for_file
-from graphut.distributed import assign_parts, load_part, write_parts
-from graphut.distributed.parts import is_divided
 from graphut.experiments.messages import pluralize
-from graphut.experiments.tasks.raw_graph import MASK_OF, RawGraph, find_graph_files
+from graphut.experiments.tasks.raw_graph import RawGraph, find_graph_files
 from graphut.models.graph_columns import EDGE_NAMES, MASKS, NODE_NAMES, check_edges, plain_array
 from graphut.models.graph_inputs import graph_list, raw_columns
 
@@ -35,23 +33,20 @@ def read_graphs(path: str | Path, target: str | None = "class") -> list[RawGraph
     becomes "_". Nodes (or graphs, if graphs are labelled) may have the attributes `train_mask`,
     `val_mask` and `test_mask`, which define the split. Edges may have `weight`, `feat` and `type`.
     An undirected edge becomes two edges. Nodes without a self-loop get one. If `target` is None,
-    labels are not read. A folder of `.npy` files holds the columns that `write_arrays` writes, and
-    one of `graphut partition` the part of this process.
+    labels are not read. A folder of `.npy` files holds the columns that `write_arrays` writes.
 
     Raises
     ------
     FileNotFoundError, ValueError
         If there is no graph, or a file cannot be read. The message names the file.
     """
-    if is_divided(path):
-        graphs = [_read_part(Path(path), target)]
-    elif (files := find_graph_files(path))[0].suffix == ".npy":
+    if (files := find_graph_files(path))[0].suffix == ".npy":
         graphs = _split(_read_arrays(files), str(path), target)
     else:
         graphs = [RawGraph(str(file), file.name, _read_networkx(file), target) for file in files]
     if not graphs:
         raise ValueError(f"{path} holds no graph")
-    if target and graphs[0].part is None and not any(graph.has_label.any() for graph in graphs):
+    if target and not any(graph.has_label.any() for graph in graphs):
         graphs = [replace(graph, by_node=False) for graph in graphs]
         if not any(graph.has_label.any() for graph in graphs):
             others = ", ".join(sorted(graphs[0].columns["unused"]))
@@ -62,14 +57,6 @@ def read_graphs(path: str | Path, target: str | None = "class") -> list[RawGraph
     for graph in graphs:
         _ = graph.graph, graph.masks  # which raise an error
     return graphs
-
-
-def _read_part(folder: Path, target: str | None) -> RawGraph:
-    """Read the part of this process from a folder of `graphut partition`."""
-    part = load_part(folder)
-    ids = part.arrays["ids"].tolist()
-    columns = {**part.arrays, "ids": ids, "edges": part.edges.numpy(), "unused": ()}
-    return RawGraph(str(folder), folder.name, columns | {"graphs": ids}, target, part=part)
 
 
 def _read_networkx(path: Path) -> dict[str, Any]:
@@ -213,41 +200,3 @@ def write_arrays(graphs: Any, folder: str | Path) -> Path:
     for name, rows in joined.items():
         np.save(folder / f"{name}.npy", rows, allow_pickle=False)
     return folder
-
-
-def write_graph_parts(
-    graph: RawGraph,
-    masks: Mapping[str, Any],
-    folder: str | Path,
-    parts: int,
-    method: str,
-    **facts: Any,
-) -> Path:
-    """Divide a graph with labelled nodes among processes, write the parts, and return the folder.
-
-    `parts` is their number, and `method` is that of `assign_parts`, such as "metis". `masks` has a
-    mask of nodes for each of "train", "validation" and "test". `facts` are lists of names that each
-    process needs: of all kinds of nodes, classes, and types of edges.
-    """
-    if not graph.by_node:
-        raise ValueError(f"{graph.place} has no labels of nodes: parts are for answers at nodes")
-    ids, edges, nodes, weights, feats, types = graph.graph
-    of_edges = {
-        "edge_weights": weights,
-        "edge_features": feats,
-        "edge_types": None if types is None else _texts(types),
-    }
-    labels = graph.labels
-    of_nodes = {
-        "ids": np.array(ids),
-        "features": np.array(nodes),
-        "labels": _texts(labels) if isinstance(labels, list) else labels,
-        **{MASK_OF[name]: mask for name, mask in masks.items()},
-    }
-    part_of = assign_parts(edges, len(ids), parts, method)
-    columns = {name: rows for name, rows in of_edges.items() if rows is not None}
-    return write_parts(folder, edges, part_of, of_nodes, columns, facts)
-
-
-def _texts(names: Sequence[str | None]) -> NDArray[np.str_]:
-    return np.array(["" if name is None else name for name in names])

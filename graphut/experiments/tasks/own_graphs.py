@@ -4,7 +4,7 @@ from dataclasses import MISSING, dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,16 +67,12 @@ class Graphs(GraphTask):
     def node_kinds(self) -> Vocabulary:
         if self.num_feats:
             return Vocabulary([])
-        if self._facts:
-            return Vocabulary(self._facts["kinds"])
         kinds = (file.graph.nodes for file in self._files if not file.graph.num_feats)
         return Vocabulary(sorted({*chain.from_iterable(kinds)}))
 
     @cached_property
     def answers(self) -> Vocabulary:
         """The vocabulary of classes; for values, "0", "1", ... for the numbers of a label."""
-        if self._facts:
-            return Vocabulary(self._facts["answers"])
         if self.target == "values":
             widths = (file.labels.shape[1] for file in self._files)  # type: ignore[union-attr]
             return Vocabulary(map(str, range(max(widths))))
@@ -103,8 +99,6 @@ class Graphs(GraphTask):
 
     @cached_property
     def edge_types(self) -> list[str]:
-        if self._facts:
-            return list(self._facts["edge_types"])
         names = chain.from_iterable(file.graph.types or () for file in self._files)
         return sorted({name for name in names if name is not None})
 
@@ -118,9 +112,7 @@ class Graphs(GraphTask):
 
     def load(self, part: str) -> list[LabelledGraph]:
         """Return the graphs that have labels in `part`, such as "train", without other labels."""
-        return [
-            graph for graph in self._parts[part] if graph.has_label.any() or graph.part is not None
-        ]
+        return [graph for graph in self._parts[part] if graph.has_label.any()]
 
     @property
     def description(self) -> str:
@@ -132,7 +124,7 @@ class Graphs(GraphTask):
         edges = sum(file.graph.edges.shape[1] for file in files)
         kinds, classes = len(self.node_kinds.symbols), len(self.answers.symbols)
         facts = {
-            "the first part of a graph" if self._facts else pluralize(len(files), "graph"): True,
+            pluralize(len(files), "graph"): True,
             pluralize(nodes, "node"): True,
             f"{pluralize(edges, 'edge')} with self-loops": True,
             pluralize(self.num_feats, "feature"): self.num_feats,
@@ -154,7 +146,7 @@ class Graphs(GraphTask):
                 f"warning: `label` has {classes} values for {pluralize(sum(labelled), 'place')}, "
                 "as if it were a name (Gephi writes names as labels): put the class there"
             )
-        if is_one_way(file.graph.edges for file in files if file.part is None):
+        if is_one_way(file.graph.edges for file in files):
             hints.append(f"hint: {ONE_WAY}")
         return "; ".join(hints)
 
@@ -174,26 +166,6 @@ class Graphs(GraphTask):
             )
 
     @cached_property
-    def _facts(self) -> dict[str, Any]:
-        """The names of kinds, classes and edge types in a divided graph; `{}` for other graphs."""
-        from graphut.distributed.parts import is_divided, read_facts
-
-        return read_facts(self.data) if is_divided(self.data) else {}
-
-    def divide(self, folder: str | Path, parts: int, method: str = "metis") -> Path:
-        """Divide the graph into `parts` parts, one for each training process; return the folder."""
-        from graphut.experiments.tasks.graph_files import write_graph_parts
-
-        if len(self._files) > 1 or self._facts:
-            raise ValueError(f"{self.data} must hold one whole graph to be cut into parts")
-        masks = {name: self._parts[name][0].has_label for name in PARTS}
-        names = {"kinds": self.node_kinds.symbols, "answers": self.answers.symbols}
-        facts = {name: [*symbols] for name, symbols in names.items()}
-        return write_graph_parts(
-            self._files[0], masks, folder, parts, method, **facts, edge_types=self.edge_types
-        )
-
-    @cached_property
     def _files(self) -> list[RawGraph]:
         from graphut.experiments.tasks.graph_files import read_graphs  # and torch with it
 
@@ -209,7 +181,7 @@ class Graphs(GraphTask):
         masks = self._masks()
         parts = {part: [*map(keep_labels, graphs, masks[part])] for part in PARTS}
         empty = [MASK_OF[part] for part in PARTS if not any(g.has_label.any() for g in parts[part])]
-        if empty and not self._facts:
+        if empty:
             raise ValueError(
                 f"{self.data} has no labelled node or graph in {' and '.join(empty)}: give all of "
                 f"{', '.join(MASK_OF.values())}, or leave out the masks for a random split"

@@ -66,7 +66,6 @@ class RawGraph:
     columns: Columns  # by the names of the `.npy` files, and the names of `unused` attributes
     target: str | None  # "class" or "values", or None to read no labels
     by_node: bool = True  # whether nodes have labels, and not the graph as a whole
-    part: Any = None  # the `graphut.distributed.Part` of this process, if the graph is divided
 
     @cached_property
     def graph(self) -> ParsedGraph:
@@ -123,9 +122,8 @@ class RawGraph:
         """
         graph = self.graph
         with reraise_for_file(self.place, ""):
-            arrays = graph.encoded(kinds, *sizes)._replace(part=self.part)
-            labels = self._encoded_labels(answers)
-            return LabelledGraph(labels=labels, ids=graph.ids, **arrays._asdict())
+            arrays = graph.encoded(kinds, *sizes)._asdict()
+            return LabelledGraph(labels=self._encoded_labels(answers), ids=graph.ids, **arrays)
 
     def _encoded_labels(self, answers: Vocabulary | None) -> NDArray[Any]:
         if answers is None:

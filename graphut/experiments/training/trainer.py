@@ -325,10 +325,6 @@ def add_gradient(
     count = accumulate * num_processes()
     counts = learner.counts(batch) if count > 1 else None
     parts = shard([batch[start::count] for start in range(count)])
-    if counts is not None and getattr(batch[0], "part", None) is not None:
-        # Each process has a part of the graph, and counts only that.
-        sums = all_reduce_sum(torch.tensor([*counts.values()], device=learner.model.device))
-        counts, parts = dict(zip(counts, sums.tolist(), strict=True)), [batch]
     used = [part for part in parts if part]
     factor = len(used) > 0  # a process without examples computes one, to join the exchange
     device, numbers = learner.model.device.type, []

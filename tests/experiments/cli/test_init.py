@@ -79,7 +79,6 @@ topology window:3 --nodes 9999 => n must be between 1 and 512 tokens, got 9999
 topology compare sort complete --out x => give two different topologies or more; got complete
 topology compare sort complete windw:2 --out x => unknown topology 'windw': did you mean window?
 topology compare srot complete causal --out x => argument TASK: 'srot' is unknown; did you mean
-partition of-graphs --parts 0 --out parts => parts must be at least 1; got 0
 predict of-graphs --data missing --out p.xlsx => --out must end with .csv, .json
 predict of-texts --data missing --out p.csv => the model in of-texts is not for graphs
 show of-graphs 1 --out a.png --draw ponder => --draw is for texts; of a graph, the active nodes

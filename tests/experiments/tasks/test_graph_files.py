@@ -6,7 +6,6 @@ import networkx
 import numpy as np
 import pytest
 import torch
-import torch.distributed as dist
 
 from graphut._dgl import dgl
 from graphut.experiments.tasks import Vocabulary
@@ -15,7 +14,6 @@ from graphut.experiments.tasks.graph_files import read_graphs, write_arrays
 from graphut.experiments.tasks.own_graphs import Graphs
 from graphut.models.config import UniversalGraphTransformerConfig
 from graphut.models.graph_inputs import as_input
-from tests.experiments.training.together import run_together
 from tests.helpers import refuses
 
 
@@ -263,60 +261,3 @@ def test_write_arrays_refuses_and_writes_nothing(tmp_path: Path) -> None:
     ):
         refuses(message, write_arrays, graphs, tmp_path / "data")
     assert not (tmp_path / "data").exists()
-
-
-def write_ring(folder: Path, labels: Any, **options: Any) -> Graphs:
-    """Write a ring with features of nodes and edges, and return the task."""
-    nodes = np.arange(30)
-    graph = dgl.graph((nodes, (nodes + 1) % 30))
-    graph.ndata["feat"] = dgl.backend.tensor(np.stack([nodes, nodes % 3], 1))
-    graph.ndata["label"] = dgl.backend.tensor(labels)
-    graph.edata["feat"] = dgl.backend.tensor(nodes / 7)
-    return Graphs(write_arrays(graph, folder), **options)
-
-
-@pytest.mark.parametrize("target", ["class", "values"])
-def test_read_graphs_of_a_divided_graph_reads_the_part_of_a_process(
-    target: Any, tmp_path: Path
-) -> None:
-    known = np.arange(30) < 12  # so that a contiguous part has no label
-    labels: Any = np.where(known, np.arange(30) % 3, -1)
-    if target == "values":
-        rows = np.stack([np.arange(30) / 2, np.arange(30) % 3], 1)
-        labels = np.where(known[:, None], rows.astype(np.float32), np.nan)
-    whole = write_ring(tmp_path / "data", labels, target=target)
-    for method in ("metis", "contiguous"):
-        whole.divide(tmp_path / method, 2, method)
-
-    def check() -> None:
-        for method in ("metis", "contiguous"):
-            task = Graphs(tmp_path / method, target=target)
-            assert task.vocabularies == whole.vocabularies
-            for name in ("answer_at", "num_feats", "edge_feats", "edge_types"):
-                assert getattr(task, name) == getattr(whole, name)
-            assert task.description.startswith("read the first part of a graph, ")
-            for name in PARTS:
-                [graph], [expected] = task.load(name), whole.load(name)
-                nodes = graph.part.nodes.numpy()
-                np.testing.assert_array_equal(graph.nodes, expected.nodes[nodes])
-                np.testing.assert_array_equal(graph.labels, expected.labels[nodes])
-                ids = np.concatenate([nodes, graph.part.halo_nodes.numpy()])
-                edges = {tuple(edge) for edge in ids[graph.edges].T.tolist()}
-                is_local = np.isin(expected.edges[1], nodes)
-                assert edges == {tuple(edge) for edge in expected.edges[:, is_local].T.tolist()}
-                assert graph.edge_feats is not None and expected.edge_feats is not None
-                np.testing.assert_array_equal(graph.edge_feats, expected.edge_feats[is_local])
-        assert not (dist.get_rank() and graph.has_label.any())
-
-    run_together(check, tmp_path)
-
-
-def test_divide_refuses(tmp_path: Path) -> None:
-    task = write_ring(tmp_path / "data", np.arange(30) % 3)
-    parts = Graphs(task.divide(tmp_path / "parts", 2))
-    refuses("parts must hold one whole graph to be cut", parts.divide, tmp_path / "again", 2)
-    graph = dgl.graph(([0], [1]))
-    graphs = Graphs(write_arrays([(graph, 0), (graph, 1)], tmp_path / "graphs"))
-    refuses("graphs must hold one whole graph to be cut", graphs.divide, tmp_path / "again", 2)
-    with pytest.raises(ValueError, match="parts must be at least 1 and at most 30 nodes, got 31"):
-        task.divide(tmp_path / "again", 31)

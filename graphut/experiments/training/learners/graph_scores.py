@@ -17,7 +17,6 @@ from torch import Tensor
 from graphut.experiments.tasks import LabelledGraph
 from graphut.experiments.training.evaluation import score_batches
 from graphut.experiments.training.learners.graph_batch import GraphBatch
-from graphut.experiments.training.processes import all_gather
 from graphut.models import UniversalGraphTransformer
 from graphut.models.graph_inputs import num_nodes, until_quiescent
 from graphut.nn import Ponder
@@ -62,13 +61,6 @@ class GraphScores:
         joins: dict[type, Any] = {np.ndarray: np.concatenate, list: lambda lists: [*chain(*lists)]}
         joins[type(None)] = lambda nothing: None
         return cls(**{name: joins.get(type(x[0]), sum)(x) for name, x in columns.items()})
-
-    def of_one_graph(self) -> GraphScores:
-        """Merge scores of the parts of a divided graph: all nodes then belong to a single graph."""
-        first: dict[str, Any] = {"groups": self.groups[:1], "graph": np.zeros_like(self.graph)}
-        if self.rounds is not None and self.quiescent is not None:
-            first |= {"rounds": self.rounds[:1], "quiescent": self.quiescent[:1]}
-        return replace(self, **first)
 
     def metrics(self, target: str) -> dict[str, Any]:
         """Return the metrics that `GraphLearner.metric_meanings` lists, such as accuracy.
@@ -143,14 +135,9 @@ def score_graphs(
     model: UniversalGraphTransformer,
     graphs: Sequence[LabelledGraph],
 ) -> GraphScores:
-    """Compare a model's predictions for graphs with the labels; the smallest graph comes first.
-
-    The parts of a divided graph count as one graph.
-    """
+    """Compare a model's predictions for graphs with the labels; the smallest graph comes first."""
     largest = max(map(num_nodes, graphs), default=1)
     with until_quiescent(model, largest):
-        if graphs and graphs[0].part is not None:
-            return GraphScores.joined(all_gather([_score(model, graphs)])).of_one_graph()
         parts = score_batches(
             partial(_score, model),
             graphs,

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from math import exp
 from statistics import fmean
 from typing import Any, ClassVar
@@ -24,7 +23,6 @@ from graphut.experiments.training.learners.graph_batch import (
     step_losses,
 )
 from graphut.experiments.training.learners.graph_scores import score_graphs
-from graphut.experiments.training.processes import all_gather
 from graphut.models import UniversalGraphTransformer
 from graphut.models.graph_inputs import num_nodes, until_quiescent
 from graphut.models.outputs import GraphOutput, GraphPrediction
@@ -101,10 +99,8 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         """Store mean and standard deviation of the training labels in a model for values."""
         if self.model.config.answer_kind != "values":
             return
-        graphs = task.train(0, 0)
-        labels = [graph.labels[graph.has_label] for graph in graphs]
-        parts = [labels] if graphs[0].part is None else all_gather([labels])
-        values = torch.from_numpy(np.concatenate([*chain(*parts)]).astype(np.float64))
+        labels = [graph.labels[graph.has_label] for graph in task.train(0, 0)]
+        values = torch.from_numpy(np.concatenate(labels).astype(np.float64))
         scale = values.std(0, correction=0)
         self.model.value_mean.copy_(values.mean(0))
         self.model.value_scale.copy_(torch.where(scale > 0, scale, 1.0))
@@ -192,7 +188,6 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             output = batch.run(model, get_attention=has_attention, get_steps=True)
         correct_answers = batch.judge(model, output.logits)[1].tolist()
         ids = example.ids or range(len(example.nodes))
-        ids = ids if example.part is None else example.part.nodes.tolist()
         names = [*map(str, ids)]
         choices = []
         if config.answer_kind == "class" and config.answer_at != "edge":
@@ -258,7 +253,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             raise ValueError(f"{path} has labels of {level}, and the run answers for each {at}")
         pairs = zip(self._labelled(files, answers), files, strict=True)
         graphs = [keep_labels(graph, file.label_mask("test")) for graph, file in pairs]
-        labelled = [g for g in graphs if g.has_label.any() or g.part is not None]
+        labelled = [graph for graph in graphs if graph.has_label.any()]
         if not labelled:
             raise ValueError(f"{path}: no node or graph has a label, in test_mask, to evaluate on")
         return labelled
