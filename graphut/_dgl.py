@@ -71,25 +71,13 @@ def _import_dgl() -> Any:
             "Without DGL, pass a layout instead of a graph (topology.layout(lengths), or "
             "graphut.nn.from_edge_index(edge_index, num_nodes)), and sentences as lists.\n"
             f"This is Python {platform.python_version()}; DGL has wheels for 3.10 to 3.12. "
-            f"Try{_remedy(error)}"
+            f"Try{f': pip install {_REQUIREMENT!r}' if _HAS_WHEELS else ' Python 3.12.'}"
         ) from error
 
 
 def _forget(prefix: str) -> None:
     for name in [name for name in sys.modules if name.startswith(prefix)]:
         del sys.modules[name]
-
-
-def _remedy(error: BaseException) -> str:
-    """Name the package to install: a missing one that DGL imports, or else a supported DGL."""
-    # dgl 1.1.3 imports `packaging` and, without it, a copy that setuptools no longer has.
-    while error.__context__ is not None:
-        error = error.__context__
-    name = error.name if isinstance(error, ModuleNotFoundError) else None
-    package = (name or "dgl").partition(".")[0]
-    if package == "dgl" and not _HAS_WHEELS:
-        return " Python 3.12."
-    return f': pip install "{_REQUIREMENT if package == "dgl" else package}"'
 
 
 class _LazyDGL:

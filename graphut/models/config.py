@@ -32,7 +32,6 @@ class ModelConfig(CheckedConfig):
     )
     kernel_size: int = option(3, "kernel size of the separable convolution, in tokens", least=1)
     norm: Literal["post", "pre"] = option("post", "LayerNorm after or before each sublayer")
-    norm_eps: float = option(1e-5, "epsilon of the LayerNorms in a step")
     max_steps: int = option(8, "maximum number of steps", least=1)
     share_weights: bool = option(
         True, "use the same weights in every step; otherwise max_steps layers, with --no-adaptive"
@@ -50,7 +49,6 @@ class ModelConfig(CheckedConfig):
     halting_gain: float = option(
         1.0, "scale of the halting unit's initial weights; 0: all tokens halt together", least=0
     )
-    halting_norm: bool = option(False, "put a LayerNorm before the halting unit's linear layer")
     halted: Literal["copied", "frozen", "stale", "running"] = option(
         "copied", "state of a halted token that its neighbours read"
     )
@@ -63,7 +61,6 @@ class ModelConfig(CheckedConfig):
     symmetric_init: bool = option(
         False, "initialise keys as queries, so that tokens first attend to similar tokens"
     )
-    attention_bias: bool = option(True, "use biases in the linear layers of attention")
     position_signal: Literal["sinusoidal", "sinusoidal0", "learned", "none"] = option(
         "sinusoidal", "position signal: sinusoids from 1 or 0, or max_length learned vectors"
     )
@@ -88,10 +85,8 @@ class ModelConfig(CheckedConfig):
         self._check("share_weights", self.share_weights or not self.adaptive, adaptive)
         for name in ("dropout", "attention_dropout", "activation_dropout"):
             self._check(name, 0 <= getattr(self, name) < 1, "in [0, 1)")
-        self._check("norm_eps", self.norm_eps > 0, "positive")
         injects = self.noise == 0 or self.inject_input
         self._check_defaults(injects, "if inject_input is False", "noise_on")
-        self._check_defaults(self.max_offset > 0, "if max_offset is 0", "spread_positions")
         self._check("num_heads", self.d_model % self.num_heads == 0, f"a divisor of {self.d_model}")
         if self.transition == "sepconv":
             self._check("kernel_size", self.kernel_size % 2 == 1, "odd")
@@ -200,7 +195,6 @@ class UniversalTransformerConfig(ModelConfig):
         self._check_defaults(one_way, "if source_positions is 'both'", "restart_after")
         extra = "if the encoder's topology has extra nodes"
         self._check_defaults(not encoder.has_extra_nodes, extra, "restart_after")
-        self._check_defaults(self.restart_after != 0, "if restart_after is 0", "segment_embedding")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,8 +231,6 @@ class UniversalGraphTransformerConfig(ModelConfig):
         least=0,
     )
     edge_types: str = option("", "names of the types of edges, separated by spaces")
-    edge_weights: bool = option(False, "whether edges had weights in training")
-    class_names: str = option("", "names of the classes, separated by spaces, for predictions")
     input_norm: bool = option(
         False, "put a LayerNorm after the linear map of the features, if nodes have features"
     )
@@ -324,8 +316,6 @@ class UniversalGraphTransformerConfig(ModelConfig):
         types = len(self.edge_types.split())
         enough = f"at least {types}, one for each of edge_types"
         self._check("edge_feats", self.edge_feats >= types, enough)
-        named = len(self.class_names.split()) in (0, self.classes)
-        self._check("class_names", named, f"empty or {self.classes} names")
         if self.topology:
             added = self._parsed("topology", parse)
             fits = self.answer_at != "edge" and not added.has_extra_nodes
@@ -333,8 +323,7 @@ class UniversalGraphTransformerConfig(ModelConfig):
         unordered = ("max_offset", "transition")
         self._check_defaults(False, "in graphs, whose nodes are in no order", *unordered)
         where, attends = f"where layer is {self.layer!r}", self.layer == "attention"
-        unused = ("scale_by_degree", "symmetric_init", "attention_bias")
-        self._check_defaults(attends, where, *unused)
+        self._check_defaults(attends, where, "scale_by_degree", "symmetric_init")
         self._check_defaults(attends or self.layer == "gat", where, "attention_dropout")
         self._check("input_dropout", 0 <= self.input_dropout < 1, "in [0, 1)")
         self._check_defaults(self.num_feats > 0, "where nodes have kinds", "input_dropout")
@@ -348,7 +337,6 @@ class UniversalGraphTransformerConfig(ModelConfig):
 
     def _check_training(self) -> None:
         self._check("change_scale", self.change_scale > 0, "positive")
-        self._check_defaults(self.quantize > 0, "where quantize is 0", "quantize_noise")
         first = self.noise > 0 and self.noise_on == "first"
         self._check_defaults(not first, "where noise_on is 'first'", "initial_noise")
         self._check("depth_modulus", self.depth_modulus != 1, "0 or at least 2")

@@ -39,8 +39,6 @@ ONE_WAY = (
 )
 _KIND = "node"  # of all nodes of a graph without features
 _LARGEST = np.float64(1e15)  # products of two features are finite in float32
-_TRUTH = {"": False, "0": False, "0.0": False, "false": False}
-_TRUTH |= {"1": True, "1.0": True, "true": True}
 
 
 def as_list(column: Column) -> list[Any]:
@@ -81,9 +79,7 @@ def name_of(value: Any, what: str = "the type of an edge", remedy: str = "") -> 
 def row_of_numbers(value: Any) -> list[float] | None:
     """Return the numbers in a list or a text such as "[0.5, 1]"; None for anything else."""
     if isinstance(value, str):
-        text = value.strip()
-        text = text[1:-1] if text[:1] + text[-1:] in ("[]", "()") else text
-        value = text.split(next((mark for mark in ",;" if mark in text), None))
+        value = value.strip(" []").split("," if "," in value else None)
     row = value if isinstance(value, list) else [value]
     if not row or any(isinstance(x, str) and "_" in x for x in row):
         return None  # Python would read "1_0" as 10
@@ -127,7 +123,7 @@ def number_rows(
 
 
 def read_mask(column: Column, name: str) -> NDArray[np.bool_]:
-    """Return a mask of true and false, or 1 and 0, as `(N,)` booleans; missing texts are False."""
+    """Return a mask of true and false, or 1 and 0, as `(N,)` booleans; missing values are False."""
     if isinstance(column, np.ndarray) and column.ndim > 1:
         raise ValueError(
             f"{name} has shape {column.shape}, but a mask has one column: choose a split, such as "
@@ -135,12 +131,11 @@ def read_mask(column: Column, name: str) -> NDArray[np.bool_]:
         )
     if isinstance(column, np.ndarray) and column.dtype == bool:
         return column
-    values = as_list(column)
-    words = ["" if value is None else str(value).strip().lower() for value in values]
-    for value, word in zip(values, words, strict=True):
-        if word not in _TRUTH:
+    values = [not is_empty(value) and value for value in as_list(column)]
+    for value in values:
+        if value not in (0, 1):
             raise ValueError(f"{name} is {value!r}; expected true or false, 1 or 0")
-    return np.array([_TRUTH[word] for word in words], bool)
+    return np.array(values, bool)
 
 
 def check_edges(edges: NDArray[np.int64], count: int, place: str) -> None:

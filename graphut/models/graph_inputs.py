@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +21,9 @@ from graphut.models.graph_columns import (
     EDGE_NAMES,
     MASKS,
     NODE_NAMES,
-    ONE_WAY,
     GraphInput,
     ParsedGraph,
     check_edges,
-    is_one_way,
     plain_array,
 )
 from graphut.nn import EventDriven
@@ -219,26 +217,6 @@ def as_input(
     return parsed.encoded(names, config.num_feats, types, config.edge_feats)
 
 
-def warn_of_missing(graphs: Sequence[GraphInput], config: UniversalGraphTransformerConfig) -> None:
-    """Warn if no edge has its reverse, or a type or a weight where edges had them in training."""
-    if is_one_way(graph.edges for graph in graphs if graph.part is None):
-        warnings.warn(ONE_WAY, stacklevel=4)
-    types = config.edge_types.split()
-    feats = [graph.edge_feats for graph in graphs if graph.edge_feats is not None]
-    if types and feats and not any(rows[:, -len(types) :].any() for rows in feats):
-        warnings.warn(
-            f"no edge has a type, but the model was trained with the types {', '.join(types)}: "
-            "name them in `type` of the edges, or in edge_type of PyG",
-            stacklevel=4,
-        )
-    if config.edge_weights and graphs and all(graph.edge_weights is None for graph in graphs):
-        warnings.warn(
-            "no edge has a weight other than 1, but the model was trained with edge weights: give "
-            "them as `weight` of the edges, or as edge_weight of PyG",
-            stacklevel=4,
-        )
-
-
 def num_nodes(graph: Any) -> int:
     """Return the number of nodes of a graph; for a part of a divided graph, of the whole graph."""
     count: int = len(graph.nodes) if graph.part is None else graph.part.num_nodes
@@ -259,24 +237,17 @@ def in_groups(graphs: Sequence[GraphInput], nodes: int = 20_000) -> Iterator[lis
         yield group
 
 
-def until_quiescent(model: AdaptiveModel, nodes: int) -> AbstractContextManager[None]:
+@contextmanager
+def until_quiescent(model: AdaptiveModel, nodes: int) -> Iterator[None]:
     """Context manager that lets the rule `EventDriven` run until all nodes rest in evaluation.
 
     Large graphs need more rounds than the small ones in training: if the rule's `max_rounds` is not
     set, it becomes `4 * nodes + 100`. With another rule, nothing changes.
     """
-    rule = model.evaluation_rule
-    is_unlimited = isinstance(rule, EventDriven) and not rule.max_rounds
-    return limit_rounds(model, 4 * nodes + 100) if is_unlimited else nullcontext()
-
-
-@contextmanager
-def limit_rounds(model: AdaptiveModel, rounds: int) -> Iterator[None]:
-    """Context manager in which the rule `EventDriven` ends a run in evaluation after `rounds`."""
-    [recurrence] = model._recurrences
+    [recurrence], rule = model._recurrences, model.evaluation_rule
     former = recurrence._evaluation_rule  # None if the rule is derived from the rule in training
-    rule: Any = model.evaluation_rule
-    model.evaluation_rule = replace(rule, max_rounds=rounds)
+    if isinstance(rule, EventDriven) and not rule.max_rounds:
+        model.evaluation_rule = replace(rule, max_rounds=4 * nodes + 100)
     try:
         yield
     finally:

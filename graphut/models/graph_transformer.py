@@ -17,7 +17,7 @@ from graphut.attention.ragged import row_log_sums
 from graphut.attention.tracing import is_tracing
 from graphut.models.adaptive_model import AdaptiveModel
 from graphut.models.config import UniversalGraphTransformerConfig
-from graphut.models.graph_columns import GraphInput
+from graphut.models.graph_columns import ONE_WAY, GraphInput, is_one_way
 from graphut.models.graph_inputs import (
     JoinedGraphs,
     as_input,
@@ -25,7 +25,6 @@ from graphut.models.graph_inputs import (
     in_groups,
     num_nodes,
     until_quiescent,
-    warn_of_missing,
 )
 from graphut.models.layer_builders import make_attention, make_recurrence
 from graphut.models.outputs import GraphOutput, GraphPrediction
@@ -240,7 +239,8 @@ class UniversalGraphTransformer(AdaptiveModel):
         """
         config = self.config
         inputs = [as_input(graph, config, self.kind_names) for graph in graph_list(graphs)]
-        warn_of_missing(inputs, config)
+        if is_one_way(graph.edges for graph in inputs if graph.part is None):
+            warnings.warn(ONE_WAY, stacklevel=3)
         predictions: list[GraphPrediction] = []
         num_cut_off, largest = 0, max(map(num_nodes, inputs), default=1)
         with self.evaluating(), until_quiescent(self, largest):
@@ -263,9 +263,9 @@ class UniversalGraphTransformer(AdaptiveModel):
         return self.vocabularies["node"].symbols if "node" in self.vocabularies else ()
 
     @property
-    def class_names(self) -> list[str]:
-        """The names of the classes or values; empty if the configuration has none."""
-        return self.config.class_names.split()
+    def class_names(self) -> Sequence[str]:
+        """The names of the classes or values, in the vocabulary "answer"; empty without one."""
+        return self.vocabularies["answer"].symbols if "answer" in self.vocabularies else ()
 
     def predictions_of(self, group: Sequence[Any], output: GraphOutput) -> list[GraphPrediction]:
         """Split the output for several graphs into the predictions for each."""

@@ -28,7 +28,6 @@ def make_attention(config: ModelConfig, **options: Any) -> MultiHeadAttention:
         attn_drop=config.attention_dropout,
         scale_by_degree=config.scale_by_degree,
         symmetric_init=config.symmetric_init,
-        bias=config.attention_bias,
         **options,
     )
 
@@ -59,15 +58,9 @@ def make_recurrence(
             norm=config.norm,
             dropout=config.dropout,
             output_norm=is_last,
-            norm_eps=config.norm_eps,
         )
 
-    halting = HaltingUnit(
-        config.d_model,
-        bias_init=config.halting_bias,
-        gain=config.halting_gain,
-        norm=config.halting_norm,
-    )
+    halting = HaltingUnit(config.d_model, bias_init=config.halting_bias, gain=config.halting_gain)
     noise = InputNoise(config.noise, config.noise_on) if config.noise else None
     return AdaptiveRecurrence(
         step() if config.share_weights else [step(t == 1) for t in range(config.max_steps, 0, -1)],

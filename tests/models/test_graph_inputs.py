@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from graphut import Vocabulary
 from graphut._dgl import dgl
 from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig, graph_inputs
 from graphut.models.graph_columns import GraphInput
@@ -92,7 +93,8 @@ def test_raw_columns_refuses_other_objects() -> None:
 @pytest.mark.parametrize("num_feats", [0, 2])
 def test_predict_equals_forward(num_feats: int) -> None:
     kinds = {"num_feats": num_feats, "num_kinds": int(num_feats == 0)}
-    model = UniversalGraphTransformer(config_of(**kinds, class_names="no maybe yes")).eval()
+    model = UniversalGraphTransformer(config_of(**kinds)).eval()
+    model.vocabularies = {"answer": Vocabulary(["no", "maybe", "yes"])}
     graph = triangle()
     feat = graph.ndata.pop("feat")
     nodes = feat if num_feats else torch.zeros(3, dtype=torch.int64)
@@ -166,9 +168,7 @@ def test_as_input_reads_what_files_may_hold() -> None:
 
 @pytest.mark.parametrize("messages", ["none", "max"])
 def test_predict_of_edge_features_types_and_weights(messages: str) -> None:
-    config = config_of(
-        num_feats=2, edge_feats=4, edge_types="a 7", edge_weights=True, messages=messages
-    )
+    config = config_of(num_feats=2, edge_feats=4, edge_types="a 7", messages=messages)
     model = UniversalGraphTransformer(config).eval()
     graph = triangle()
     graph.edata["feat"] = torch.rand(4, 2)
@@ -187,13 +187,6 @@ def test_predict_of_edge_features_types_and_weights(messages: str) -> None:
         torch.testing.assert_close(prediction.probabilities, output.logits.softmax(1).detach())
     without = model(torch.from_numpy(found.edges), graph.ndata["feat"], edge_feats=0 * feats)
     assert (without.logits - output.logits).abs().max() > 1e-4
-    kinds = graph.edata.pop("type")
-    with pytest.warns(UserWarning, match=r"no edge has a type, but .* the types a, 7: name them"):
-        model.predict(graph)
-    graph.edata["type"] = kinds
-    del graph.edata["weight"]
-    with pytest.warns(UserWarning, match="no edge has a weight other than 1, but the model was"):
-        model.predict(graph)
 
 
 @pytest.mark.parametrize("given", [{}, {"edge_attr": torch.zeros(0, 3)}])

@@ -36,15 +36,13 @@ def test_make_recurrence_follows_the_configuration() -> None:
     assert made(halted="stale").halted == "stale"
     assert made(rule="act:threshold=0.5").rule == ACT(threshold=0.5)
     plain, fixed = made(), made(adaptive=False, evaluation_rule="convergence:tol=0.1")
-    assert plain.halting.norm is plain.noise is fixed.halting is None
+    assert plain.noise is fixed.halting is None
     assert (fixed.rule, fixed.evaluation_rule) == (FixedDepth(), Convergence(0.1))
-    ponder = made(rule="ponder_net", evaluation_rule="threshold", halting_norm=True)
-    assert type(ponder.halting.norm) is nn.LayerNorm
+    ponder = made(rule="ponder_net", evaluation_rule="threshold")
     assert (ponder.rule, ponder.evaluation_rule) == (PonderNet(), Threshold())
     assert made(noise=0.3).noise == InputNoise(0.3)
     every_step = made(noise=0.3, inject_input=True, noise_on="every_step")
     assert every_step.noise == InputNoise(0.3, "every_step")
-    assert made(norm_eps=1e-6).step.attention_norm.eps == 1e-6
     sepconv = {"transition": "sepconv", "kernel_size": 5}
     assert made(**sepconv).step.transition.kernel_size == 5
     for shape in ({}, sepconv):
@@ -56,7 +54,6 @@ def test_make_recurrence_follows_the_configuration() -> None:
     ("option", "value", "read"),
     [
         ("scale_by_degree", True, lambda layer: layer.degree_scale is not None),
-        ("attention_bias", False, lambda layer: layer.query.bias is layer.output.bias is None),
         (
             "symmetric_init",
             True,
@@ -93,7 +90,6 @@ SIGNALLED = covering(
     inject_input=(True, False),
     add_bos_eos=(False, True),
     max_offset=(0, 3),
-    attention_bias=(False, True),
     halted=("copied", "frozen", "stale", "running"),
     norm=("post", "pre"),
 )

@@ -255,8 +255,7 @@ class GraphTask(Task):
     config_kind = UniversalGraphTransformerConfig
     learner = "graphs:GraphLearner"
     from_data = (
-        "num_kinds", "num_feats", "classes", "class_names", "answer_at", "answer_kind",
-        "edge_feats", "edge_types", "edge_weights",
+        "num_kinds", "num_feats", "classes", "answer_at", "answer_kind", "edge_feats", "edge_types",
     )  # fmt: skip
 
     @property
@@ -287,11 +286,6 @@ class GraphTask(Task):
     def edge_types(self) -> list[str]:
         """The names of the edge types; their one-hot features follow the other edge features."""
         return []
-
-    @property
-    def edge_weights(self) -> bool:
-        """True if edges of the training graphs have weights."""
-        return False
 
     @property
     @abstractmethod

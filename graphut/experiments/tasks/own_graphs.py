@@ -102,10 +102,6 @@ class Graphs(GraphTask):
         names = chain.from_iterable(file.graph.types or () for file in self._files)
         return sorted({name for name in names if name is not None})
 
-    @property
-    def edge_weights(self) -> bool:
-        return any(file.graph.weights is not None for file in self._files)
-
     def check_files(self) -> None:
         if not Path(self.data).exists():
             find_graph_files(self.data)  # says what to name
@@ -130,7 +126,7 @@ class Graphs(GraphTask):
             pluralize(self.num_feats, "feature"): self.num_feats,
             pluralize(kinds, "kind of nodes", "kinds of nodes"): not self.num_feats,
             pluralize(self.edge_feats, "edge feature"): self.edge_feats,
-            "edge weights": self.edge_weights,
+            "edge weights": any(file.graph.weights is not None for file in files),
             pluralize(
                 classes, *(("class", "classes") if self.target == "class" else ("value",))
             ): 1,

@@ -87,12 +87,10 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             "num_kinds": len(task.node_kinds.symbols),
             "num_feats": task.num_feats,
             "classes": len(task.answers.symbols),
-            "class_names": " ".join(task.answers.symbols),
             "answer_at": task.answer_at,
             "answer_kind": task.target,
             "edge_feats": task.edge_feats,
             "edge_types": " ".join(task.edge_types),
-            "edge_weights": task.edge_weights,
         }
 
     def prepare(self, task: GraphTask) -> None:
@@ -295,10 +293,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             titles = ["value"] if len(names) == 1 else [f"value_{name}" for name in names]
             return dict(zip(titles, found.values.T, strict=True))
         columns = {f"probability_{n}": x for n, x in zip(names, shares.T, strict=True)}
-        if config.answer_kind == "class":
-            return {"class": [names[k] for k in shares.argmax(1).tolist()], **columns}
-        applies = {f"label_{n}": x for n, x in zip(names, (shares > 0.5).int().T, strict=True)}
-        return applies | columns
+        return {"class": [names[k] for k in shares.argmax(1).tolist()], **columns}
 
     def _labelled(
         self, files: Sequence[RawGraph], answers: Vocabulary | None
