@@ -94,17 +94,15 @@ class Backend:
     checks_device: bool = False  #: True if `attend` raises on a device that it cannot use
     dtypes: tuple[torch.dtype, ...] | None = None  #: supported dtypes of features; None for all
     returns_weights: bool = True  #: if False, calls that need attention weights use "torch"
-    traceable: bool = True  #: True if `torch.compile` can trace it
     #: Return whether the required packages and files exist. Called last, because it may warn.
     is_installed: Callable[[], bool] = lambda: True
 
     def can_do(self, call: AttentionCall) -> bool:
-        """Return whether the backend supports a call, also under torch.compile if it is active."""
+        """Return whether the backend supports a call."""
         return (
             (self.devices is None or call.query.device.type in self.devices)
             and (self.dtypes is None or call.query.dtype in self.dtypes)
             and (self.returns_weights or not call.need_weights)
-            and (self.traceable or not torch.compiler.is_compiling())
             and self.is_installed()
         )
 

@@ -15,7 +15,7 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.autograd import forward_ad
 
 from graphut.attention.ragged import row_maxima
-from graphut.attention.tracing import is_intercepted, is_tracing
+from graphut.attention.tracing import is_capturing, is_intercepted
 
 if TYPE_CHECKING:
     from graphut.attention.backend import AttentionCall
@@ -209,8 +209,8 @@ def check_frontier(layout: EdgeLayout, frontier: Tensor) -> None:
             f"frontier must be a 1-D int64 tensor of destination ids, got shape "
             f"{tuple(frontier.shape)} and {frontier.dtype}"
         )
-    if frontier.numel() == 0 or torch.compiler.is_compiling():
-        return  # a traced program cannot read values
+    if frontier.numel() == 0:
+        return
     rising = (frontier[1:] > frontier[:-1]).all().long()
     # One transfer, so that the host waits for a GPU only once.
     rises, first, last = torch.stack([rising, frontier[0], frontier[-1]]).tolist()
@@ -258,7 +258,7 @@ def check_nonempty_rows(call: AttentionCall) -> None:
             "'|window:0' to a topology)"
         )
         _refuse_rows(call, empty, "have no in-edge to attend to", remedy)
-    if is_tracing() or call.edge_bias is None:
+    if is_capturing() or call.edge_bias is None:
         return
     bias = call.bias()
     if bias is not None and bool((bias == -torch.inf).any()):

@@ -28,8 +28,6 @@ def edge_sum(weights: Tensor, b: Tensor, to_rows: Tensor, b_rows: Tensor, rows: 
 
 
 def _chunks(edges: int, entries_an_edge: int) -> Iterator[slice]:
-    if torch.compiler.is_compiling():
-        return iter([slice(None)])  # the number of edges is unknown
     size = max(1, _ENTRIES // max(1, entries_an_edge))
     return (slice(start, start + size) for start in range(0, edges, size))
 

@@ -23,9 +23,10 @@ from graphut.attention.edge_sums import edge_sum
 from graphut.attention.layout import EdgeLayout
 from graphut.attention.native.attention import NATIVE
 from graphut.attention.registry import check_backend, choose
-from graphut.attention.tracing import in_jit_trace, is_tracing, outside_autocast
+from graphut.attention.tracing import in_jit_trace, outside_autocast, uncompiled
 
 
+@uncompiled
 def edge_attention(
     graph: DGLGraph | EdgeLayout,
     query: Tensor,
@@ -49,7 +50,7 @@ def edge_attention(
     With :math:`E(i)` the in-edges of destination :math:`i`, for each head,
 
     .. math::
-        a_{ij} = \mathrm{softmax}_{j \in E(i)}(s_i \, q_i \cdot k_j + b_{ij}), \qquad
+        a_{ij} = \mathrm{softmax}_{j \in E(i)}(s \, q_i \cdot k_j + b_{ij}), \qquad
         o_i = \sum_{j \in E(i)} a_{ij} v_j
 
     as in "Attention Is All You Need" (arXiv 1706.03762, Eq. 1), on a graph. Edge features
@@ -109,7 +110,7 @@ def edge_attention(
     TypeError, ValueError
         If shapes, dtypes, devices or the frontier do not fit the graph, if the backend is unknown,
         or if a destination has no in-edge with a score above `-inf`. On the CPU also if a feature
-        or the output is not finite; a compiled program checks the output of `"native"` alone.
+        or the output is not finite.
     RuntimeError
         In `torch.jit.trace`.
 
@@ -169,9 +170,8 @@ def edge_attention(
 
 
 def _overflows(out: Tensor) -> bool:
-    # The values of a GPU are not read, which would wait for it, and tracing has no values.
-    is_known = out.device.type == "cpu" and not is_tracing()
-    return is_known and not bool(out.detach().isfinite().all())
+    # Reading a value of a GPU would wait for it.
+    return out.device.type == "cpu" and not bool(out.detach().isfinite().all())
 
 
 def _as_int(seed: Any) -> int:

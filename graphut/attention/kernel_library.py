@@ -14,8 +14,6 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from graphut.attention.tracing import is_intercepted
-
 DTYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2}
 
 
@@ -151,7 +149,7 @@ def sort_edges(
     the compiled kernels sort, if they are built.
     """
     library = LIBRARY
-    if library is None or src.device.type != "cpu" or is_intercepted():
+    if library is None or src.device.type != "cpu":
         return sort_edges_by_torch(src, dst, num_src, num_dst)
     return library.sort_edges(src.contiguous(), dst.contiguous(), num_dst)
 
@@ -159,8 +157,7 @@ def sort_edges(
 def sort_edges_by_torch(
     src: Tensor, dst: Tensor, num_src: int, num_dst: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute `sort_edges` with torch operators, for any device and for tracing."""
+    """Compute `sort_edges` with torch operators, for any device."""
     order = torch.argsort(dst * num_src + src, stable=True)
-    # Unlike bincount, this has a size that does not depend on values, for tracing.
-    counts = dst.new_zeros(num_dst + 1).index_add(0, dst + 1, torch.ones_like(dst))
+    counts = torch.bincount(dst + 1, minlength=num_dst + 1)
     return counts.cumsum(0), src[order], order

@@ -98,7 +98,7 @@ def uses_triton(
     `like` has the device and the dtype of the features. Raise `ValueError` if a destination has no
     in-edges and `allow_zero_in_degree` is false.
     """
-    if not like.is_cuda or torch.compiler.is_compiling():
+    if not like.is_cuda:
         return False
     autocast = torch.is_autocast_enabled("cuda")
     dtype = torch.get_autocast_dtype("cuda") if autocast else like.dtype

@@ -12,14 +12,15 @@ from torch.nn.functional import embedding_bag
 from graphut.attention.edge_sums import edge_dot
 from graphut.attention.kernel_library import sort_edges
 from graphut.attention.layout import EdgeLayout
-from graphut.attention.ragged import ragged_arange, row_sums, starts
-from graphut.attention.tracing import is_intercepted
+from graphut.attention.ragged import ragged_arange, starts
+from graphut.attention.tracing import uncompiled
 
 # In float32 a sum over an edge costs an eighth of the selection of the edge for a frontier, so
 # larger frontiers are selected from the sums of all rows.
 _FAST = 8
 
 
+@uncompiled
 def neighbor_sum(
     layout: EdgeLayout,
     feat: Tensor,
@@ -61,11 +62,11 @@ def neighbor_sum(
     if frontier is not None:
         edges, places = _select(edges, layout, frontier)
         weight = None if weight is None else weight[places]
+        if not feat.is_contiguous():  # the product would copy all rows
+            feat = feat.index_select(0, edges.sources)
+            edges.num_sources = len(feat)
+            edges.sources = torch.arange(edges.num_sources, device=feat.device)
     feat, weight = feat.to(wide), None if weight is None else weight.to(wide)
-    if is_intercepted():
-        sent = feat[edges.sources]
-        sent = sent if weight is None else weight[:, None] * sent
-        return row_sums(sent, edges.rows, edges.num_rows)
     out: Tensor = _NeighborSum.apply(feat, weight, edges)  # type: ignore[no-untyped-call]
     return out if chosen is None else out.index_select(0, chosen)
 

@@ -40,7 +40,6 @@ DGL = Backend(
     attend=_dgl,
     devices=("cpu",),  # the wheel of DGL has no CUDA
     checks_device=True,
-    traceable=False,
     is_installed=lambda: has_dgl,
 )
 TRITON = Backend(

@@ -2,11 +2,38 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import torch
 from torch.compiler import is_compiling
 from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def uncompiled(function: Callable[P, T]) -> Callable[P, T]:
+    """Let a program of `torch.compile` call a function, with a graph break, but not trace it."""
+
+    @wraps(function)
+    def call(*args: P.args, **options: P.kwargs) -> T:
+        if is_compiling():
+            return leave_program(function, *args, **options)
+        return function(*args, **options)
+
+    return call
+
+
+def leave_program(function: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+    """Call a function outside of the program that `torch.compile` traces."""
+    result: T = torch.compiler.disable(function)(*args, **options)
+    return result
+
+
+# As the decorator torch.compiler.disable does it, but that would import the compiler.
+leave_program._torchdynamo_disable = True  # type: ignore[attr-defined]
+leave_program._torchdynamo_disable_msg = "layers on graphs are not compiled"  # type: ignore[attr-defined]
 
 
 def is_tracing() -> bool:

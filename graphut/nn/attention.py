@@ -268,7 +268,7 @@ class MultiHeadAttention(nn.Module):
         if self.backend not in ("auto", "native") or like.device.type != "cpu":
             return False
         by_edge = self.edge or (self.training and self.attn_drop)
-        if by_edge or layout.has_empty_rows or torch.compiler.is_compiling():
+        if by_edge or layout.has_empty_rows:
             return False
         if kernel_library.LIBRARY is None:
             return False

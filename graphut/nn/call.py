@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
-from torch.compiler import is_compiling
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
@@ -89,7 +88,7 @@ class Call:
         self.store, self.batch = store, batch
         self.num_dst = store.layout.num_dst  # number of nodes in the result
         # Whether values of tensors cannot be read.
-        self.is_traced = is_compiling() or (feat.is_cuda and is_capturing())
+        self.is_traced = feat.is_cuda and is_capturing()
         self.rows: list[FrontierRows] | None = [] if records else None
         if not rule.uses_probability:
             if not records:
@@ -254,7 +253,7 @@ def begin_call(
         batch=batch,
         records=get_attention or get_steps,
     )
-    if call.is_traced and is_capturing() and needs_host(layer):
+    if call.is_traced and needs_host(layer):
         raise RuntimeError(
             "a CUDA graph cannot record how many nodes halt in each step: use the rule "
             "FixedDepth() or halted='running'"

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.compiler import is_compiling
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.checks import check_tensor
-from graphut.nn.call import begin_call, close_call, needs_host
+from graphut.attention.tracing import leave_program
+from graphut.nn.call import begin_call, close_call
 from graphut.nn.checks import check_batch_norm, check_event_driven, check_separate_steps
 from graphut.nn.halting import HaltingUnit
 from graphut.nn.loop import run_call
@@ -253,8 +253,8 @@ class AdaptiveRecurrence(nn.Module):
             options["edge_feat"] = edge_feat
         if edge_weight is not None:
             options["edge_weight"] = edge_weight
-        if is_compiling() and needs_host(self):
-            return _uncompiled(self, graph, feat, **options)
+        if is_compiling():
+            return leave_program(self.forward, graph, feat, **options)
         call = begin_call(self, graph, feat, **options)
         output = run_call(call)
         return close_call(call, output, get_attention=get_attention, get_steps=get_steps)
@@ -427,15 +427,3 @@ def _check_halted(halted: str, evaluation_halted: str | None) -> None:
     for name, mode in (("halted", halted), ("evaluation_halted", evaluation_halted or halted)):
         if mode not in HALTED:
             raise ValueError(f"{name} must be one of {', '.join(map(repr, HALTED))}; got {mode!r}")
-
-
-def _uncompiled(layer: AdaptiveRecurrence, *args: Any, **options: Any) -> tuple[Any, ...]:
-    """Call `layer.forward` without compilation, as `torch.compiler.disable` does."""
-    return torch.compiler.disable(layer.forward)(*args, **options)
-
-
-# As the decorator torch.compiler.disable does it, but that would import the compiler.
-_uncompiled._torchdynamo_disable = True  # type: ignore[attr-defined]
-_uncompiled._torchdynamo_disable_msg = (  # type: ignore[attr-defined]
-    "the host must know in each step which nodes halt, except with FixedDepth or halted='running'"
-)

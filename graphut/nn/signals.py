@@ -6,7 +6,6 @@ from typing import TypeAlias, TypeGuard
 
 import torch
 from torch import Tensor, nn
-from torch.compiler import is_compiling
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from graphut.attention.tracing import is_tracing, outside_inference
@@ -123,8 +122,7 @@ def _is_fixed(signal: Signal, like: Tensor) -> TypeGuard[SinusoidalSignal]:
     """Return whether a signal depends only on coordinates, and its rows can be kept."""
     if type(signal) is not SinusoidalSignal or signal.dim != like.shape[-1]:
         return False
-    is_intercepted = is_compiling() or _get_current_dispatch_mode() is not None
-    return not (is_intercepted or is_hooked(signal))
+    return _get_current_dispatch_mode() is None and not is_hooked(signal)
 
 
 @lru_cache(maxsize=16)
@@ -173,15 +171,14 @@ def coordinate_signal(
 def _call_with_unique(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
     """Return `function(values)`, but call the function on each different value only once."""
     # On a GPU the host would wait for their number, and `unique` is not differentiable.
-    if values.device.type != "cpu" or is_compiling() or values.requires_grad:
+    if values.device.type != "cpu" or values.requires_grad:
         return function(values)
     unique, inverse = torch.unique(values, return_inverse=True)
     return function(unique)[inverse]
 
 
 def _sinusoid(values: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
-    make = _rates.__wrapped__ if is_compiling() else _rates
-    rates, offsets = make(dim, values.device)
+    rates, offsets = _rates(dim, values.device)
     return torch.addcmul(offsets, values.to(torch.float64)[..., None], rates).sin().to(dtype)
 
 

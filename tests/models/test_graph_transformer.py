@@ -187,19 +187,6 @@ def test_graph_transformer_sees_as_many_edges_away_as_it_has_layers() -> None:
         assert differs.tolist() == [True, True, True, True, False, False]
 
 
-@pytest.mark.parametrize("inputs", MODES["inputs"])
-def test_graph_transformer_without_halting_compiles_as_a_whole(inputs: str) -> None:
-    model, layout = build(inputs, adaptive=False, max_steps=2), as_layout(graph())
-    torch._dynamo.reset()
-
-    def logits(nodes: Tensor) -> Tensor:
-        return model(layout, nodes).logits  # type: ignore[no-any-return]
-
-    nodes = inputs_of(model)
-    found = torch.compile(logits, fullgraph=True, backend="aot_eager")(nodes)
-    assert_same([found], [logits(nodes)])
-
-
 def test_graph_transformer_takes_the_mean_of_a_large_graph_in_float32() -> None:
     model = build(answer_at="graph").bfloat16()
     states = normal(4000, 8).bfloat16() + 1

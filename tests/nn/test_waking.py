@@ -326,7 +326,7 @@ def test_event_driven_keeps_the_features_that_were_given() -> None:
 class Largest(TorchDispatchMode):
     """Record the largest tensor that operations of a round create, or read as a whole."""
 
-    BY_INDEX = ("index_select", "index", "edge_attention", "index_copy_", "index_add_")
+    BY_INDEX = ("index_select", "index", "_embedding_bag", "index_copy_", "index_add_")
     BY_INDEX = (*BY_INDEX, "index_fill_", "index_put_")
 
     def __init__(self) -> None:

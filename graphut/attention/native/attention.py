@@ -16,28 +16,17 @@ from graphut.attention.native.ops import (
     ScalarArgs,
     Tables,
     backward,
-    by_table,
-    edge_attention_op,
     forward,
 )
-from graphut.attention.tracing import is_intercepted
 
 
 def native_attention(call: AttentionCall) -> AttentionResult:
     """Compute attention by the fastest kernel: for blocks of destinations, or for one at a time."""
-    tables, scalars = _arguments(call)
-    if is_intercepted():
-        edges = call.layout.cached(edge_tensors)
-        return AttentionResult(edge_attention_op(*tables, *edges, *scalars)[0])
-    out = EdgeAttention.apply(*tables, call.layout, scalars)  # type: ignore[no-untyped-call]
-    return AttentionResult(out)
-
-
-def _arguments(call: AttentionCall) -> tuple[Tables, ScalarArgs]:
     bias = None if call.edge_bias is None else call.edge_bias.to(call.score_dtype)
     tables = Tables(call.query, call.key, call.value, call.frontier, bias)
     assert isinstance(call.seed, int)  # only a GPU has seeds in tensors
-    return tables, ScalarArgs(call.scale, call.dropout, call.seed)
+    scalars = ScalarArgs(call.scale, call.dropout, call.seed)
+    return AttentionResult(EdgeAttention.apply(*tables, call.layout, scalars))  # type: ignore[no-untyped-call]
 
 
 def parts_of(layout: EdgeLayout, gradients: bool = True) -> list[Part]:
@@ -64,7 +53,7 @@ def edge_tensors(layout: EdgeLayout, gradients: bool = True) -> Edges:
 
 
 class EdgeAttention(torch.autograd.Function):
-    """The autograd function of attention, faster to call than `edge_attention_op`."""
+    """The autograd function of attention."""
 
     @staticmethod
     def forward(
@@ -88,8 +77,8 @@ class EdgeAttention(torch.autograd.Function):
     def backward(ctx: Any, out_grad: Tensor) -> tuple[Tensor | None, ...]:
         *saved, out, softmax = ctx.saved_tensors
         tables, parts = Tables(*saved), ctx.layout.cached(parts_of)
-        grads = backward(out_grad, out, softmax, tables, parts, ctx.scalars)
-        return (*by_table(tables, grads), None, None)
+        query, key, value, bias = backward(out_grad, out, softmax, tables, parts, ctx.scalars)
+        return query, key, value, None, bias, None, None
 
 
 NATIVE = Backend(

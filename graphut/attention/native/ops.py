@@ -1,8 +1,8 @@
-"""The compiled kernels as torch operators, with shape functions for tracing and gradients."""
+"""The compiled kernels as functions of tensors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -99,27 +99,6 @@ class Gradients(NamedTuple):
     bias: Tensor  # (E, H), or empty if no gradient is needed
 
 
-_TYPES = {Tensor: "Tensor", Tensor | None: "Tensor?", float: "float", int: "SymInt", str: "str"}
-# Each index tensor is an argument: torch would unpack and pack a list of tensors in each call.
-_HINTS = get_type_hints(Tables) | get_type_hints(Edges) | get_type_hints(ScalarArgs)
-_SCHEMA = ", ".join(f"{_TYPES[hint]} {name}" for name, hint in _HINTS.items())
-
-
-def _split(arguments: Sequence[Any]) -> tuple[Tables, Edges, ScalarArgs]:
-    """Cast the operator's flat argument list to typed fields."""
-    tables, edges = len(Tables._fields), len(Tables._fields + Edges._fields)
-    return (
-        Tables(*arguments[:tables]),
-        Edges(*arguments[tables:edges]),
-        ScalarArgs(*arguments[edges:]),
-    )
-
-
-def _one_part(arguments: Sequence[Any]) -> tuple[Tables, list[Part], ScalarArgs]:
-    tables, edges, scalars = _split(arguments)
-    return tables, [Part(edges)], scalars
-
-
 def forward(tables: Tables, parts: Sequence[Part], scalars: ScalarArgs) -> tuple[Tensor, Tensor]:
     """Return the output `(A, H, Dv)`, and the softmax maxima and inverse sums, `(A, H, 2)`."""
     tables = _readable(tables)
@@ -168,20 +147,6 @@ def forward_table(
     return out, softmax
 
 
-edge_attention_op = torch.library.custom_op(
-    "graphut::edge_attention",
-    lambda *arguments: forward(*_one_part(arguments)),
-    mutates_args=(),
-    device_types="cpu",
-    schema=f"({_SCHEMA}) -> (Tensor, Tensor)",
-)
-
-
-@edge_attention_op.register_fake
-def _(*arguments: Any) -> tuple[Tensor, Tensor]:
-    return _outputs(_split(arguments)[0])
-
-
 def backward(
     out_grad: Tensor,
     out: Tensor,
@@ -189,15 +154,16 @@ def backward(
     tables: Tables,
     parts: Sequence[Part],
     scalars: ScalarArgs,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return the gradients of query, key, value and bias; an empty tensor without a bias."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Return the gradients of query, key, value and bias; None without a bias."""
     key, value, bias = tables.key, tables.value, tables.bias
     bias_grad = softmax.new_zeros(0 if bias is None else (bias.shape[0], key.shape[1]))
     sums = Gradients(gradient_buffer(key), gradient_buffer(value), bias_grad)
     query_grad = write_gradients(out_grad, out, softmax, tables, parts, scalars, sums, add=False)
     if bias is not None and bias.shape[1] == 1:  # one bias for all heads
         bias_grad = bias_grad.sum(1, keepdim=True)
-    return query_grad, trim_gradient(sums.key, key), trim_gradient(sums.value, value), bias_grad
+    to_bias = None if bias is None else bias_grad
+    return query_grad, trim_gradient(sums.key, key), trim_gradient(sums.value, value), to_bias
 
 
 def write_gradients(
@@ -224,47 +190,6 @@ def write_gradients(
         call.bias_grad, call.adds = sums.bias.data_ptr(), add or number > 0
         _library().backward(call, DTYPES[tables.query.dtype])
     return query_grad
-
-
-edge_attention_backward_op = torch.library.custom_op(
-    "graphut::edge_attention_backward",
-    lambda out_grad, out, softmax, *arguments: backward(
-        out_grad, out, softmax, *_one_part(arguments)
-    ),
-    mutates_args=(),
-    device_types="cpu",
-    schema=f"(Tensor out_grad, Tensor out, Tensor softmax, {_SCHEMA}) -> "
-    "(Tensor, Tensor, Tensor, Tensor)",
-)
-
-
-@edge_attention_backward_op.register_fake
-def _(out_grad: Tensor, out: Tensor, softmax: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
-    query, key, value, _, bias = _split(arguments)[0]
-    bias_grad = softmax.new_empty(0 if bias is None else bias.shape)
-    return (*(table.new_empty(table.shape) for table in (query, key, value)), bias_grad)
-
-
-def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    tensors = len(inputs) - len(ScalarArgs._fields)
-    ctx.save_for_backward(*inputs[:tensors], *output)
-    ctx.scalars = inputs[tensors:]
-
-
-def _op_backward(ctx: Any, out_grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-    *tensors, out, softmax = ctx.saved_tensors
-    grads = edge_attention_backward_op(out_grad, out, softmax, *tensors, *ctx.scalars)
-    tables, *others = _split((*tensors, *ctx.scalars))
-    return (*by_table(tables, grads), *[None] * sum(map(len, others)))
-
-
-def by_table(tables: Tables, grads: Sequence[Tensor]) -> Sequence[Tensor | None]:
-    """Return `grads` with None inserted for `frontier`; without a bias, the last is None, too."""
-    query, key, value, bias = grads
-    return query, key, value, None, None if tables.bias is None else bias
-
-
-edge_attention_op.register_autograd(_op_backward, setup_context=_setup_context)
 
 
 def _part_call(

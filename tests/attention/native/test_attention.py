@@ -10,8 +10,8 @@ from torch import Tensor
 
 from graphut.attention import EdgeLayout, edge_attention
 from graphut.attention.kernel_library import LIBRARY
-from graphut.attention.native.attention import edge_tensors
-from graphut.attention.native.ops import edge_attention_op
+from graphut.attention.native.attention import EdgeAttention
+from graphut.attention.native.ops import ScalarArgs
 from graphut.topology import Causal, Complete, Window
 from tests.attention.naive import hubs
 from tests.helpers import assert_same, gradients, normal, relative_error
@@ -59,10 +59,8 @@ def native(
     dropout: float = 0.0,
     seed: int = 0,
 ) -> Tensor:
-    out, _ = edge_attention_op(
-        *(query, key, value, frontier, edge_bias),
-        *(*edge_tensors(layout), scale, dropout, seed, kernel),
-    )
+    scalars = ScalarArgs(scale, dropout, seed, kernel)
+    out: Tensor = EdgeAttention.apply(query, key, value, frontier, edge_bias, layout, scalars)
     return out
 
 
