@@ -10,7 +10,6 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from io import BytesIO
 from itertools import count, zip_longest
-from math import ceil
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -183,8 +182,6 @@ class RunRecord:
     def commands(self) -> list[str]:
         """The command lines that train and evaluate the run again."""
         commands, end = [self.setup.command()], import_words(self.run.imports)
-        if self.end is None:  # stopped; `graphut train` then evaluates nothing
-            commands = [f"{commands[0]} --minutes {ceil(self.progress.seconds / 60)}"]
         for each in self.evaluations.values():
             words = option_words(each["options"])
             if words or each["set"] != "test" or self.end is None:

@@ -105,7 +105,7 @@ def test_run_report_shows_the_options_that_differ(runs: dict[str, Path]) -> None
     assert page.tables["Options"] == [["option", "value"], ["max_steps", "1"]]
     assert "The preset fixed, except" in page.text
     small = report_of(runs["small"])[1]
-    assert "Options" not in small.tables and "The preset small;\ngraphut info lists" in small.text
+    assert "Options" not in small.tables and "The preset small;\nrun.json and" in small.text
 
 
 def test_run_report_shows_a_script_in_the_data_as_text(tmp_path: Path) -> None:

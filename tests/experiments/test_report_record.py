@@ -49,7 +49,7 @@ def test_run_record_of_a_stopped_run_and_of_one_that_lost_its_first_lines(copied
     record = record_of(copied)
     assert (record.end, record.progress.epoch) == (None, 1)
     train, evaluate = record.commands
-    assert train.endswith("--out RUN --minutes 2")
+    assert train.endswith("--out RUN")
     assert evaluate == "graphut eval RUN --set test"
     (copied / METRICS).write_text(json.dumps(last) + "\n")
     progress = record_of(copied).progress

@@ -17,12 +17,8 @@ COMMANDS = {
     "generate": "answer texts with the model in a folder, and print its steps",
     "show": "draw the steps and the attention of a model for a text",
     "report": "write an HTML page about a run",
-    "info": "describe the run in a folder",
     "topology": "describe and draw a topology, or compare several in training",
 }
-
-_HOMES = {name: f"runs:{name}" for name in ("info", "report")}
-"""Module and function of a command, if it is not the `main` of a module with its name."""
 
 _THREADS = [
     "",
@@ -61,9 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         options = reader.read_options(command, arguments)
         if command != "train":  # it writes them into the run
             vars(options).pop("import", None)
-        module, _, function = _HOMES.get(command, f"{command}:main").partition(":")
-        home = import_module(f"graphut.experiments.cli.{module}")
-        status: int = getattr(home, function)(options)
+        status: int = import_module(f"graphut.experiments.cli.{command}").main(options)
         sys.stdout.flush()
         return status
     except BrokenPipeError:

@@ -126,13 +126,6 @@ class Report(OnDevice):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Info(CheckedConfig):
-    """Describe the run in a folder."""
-
-    folder: str = word("the folder of a run", "FOLDER")
-
-
-@dataclass(frozen=True, kw_only=True)
 class Topology(CheckedConfig):
     """Print edges, in-degrees and distances between tokens; draw mask and arcs.
 
@@ -152,7 +145,7 @@ class Topology(CheckedConfig):
 
 
 _COMMANDS: dict[str, type[CheckedConfig]] = {
-    kind.__name__.lower(): kind for kind in (Eval, Predict, Generate, Show, Report, Info, Topology)
+    kind.__name__.lower(): kind for kind in (Eval, Predict, Generate, Show, Report, Topology)
 }
 
 

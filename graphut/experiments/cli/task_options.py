@@ -40,15 +40,12 @@ class Train(WithTables):
 
     out: str = argument(MISSING, "folder of the run", "FOLDER")
     resume: bool = switch("continue the run in the folder after its last complete epoch")
-    minutes: float | None = argument(None, "stop after the epoch in which they are over", "X")
-    accumulate: int = argument(1, "compute a batch in this many parts, to save memory", "K", 1)
     tensorboard: bool = switch("log the metrics of each epoch to the folder tensorboard of the run")
 
     def _check_values(self) -> None:
         super()._check_values()
         if not self.out or Path(self.out).is_file():
             raise ValueError(f"--out must be a folder, new or existing; got {self.out!r}")
-        self._check("minutes", self.minutes is None or self.minutes > 0, "positive")
         if self.tensorboard and find_spec("tensorboard") is None:
             raise ImportError("--tensorboard needs it: pip install tensorboard")
 

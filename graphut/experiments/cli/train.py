@@ -1,10 +1,8 @@
 """`graphut train`: train a model on a task."""
 
 import shlex
-import time
 from argparse import Namespace
 from collections.abc import Callable, Mapping
-from math import inf
 from textwrap import fill
 from typing import Any
 
@@ -28,9 +26,7 @@ def main(arguments: Namespace) -> int:
 
     Processes that `torchrun` has started share the work.
     """
-    folder, minutes = arguments.out, inf if arguments.minutes is None else arguments.minutes
-    deadline = time.monotonic() + 60 * minutes
-    device = pick_device(arguments.device)
+    folder, device = arguments.out, pick_device(arguments.device)
     if is_first():
         task, make = _read_resumed(arguments) if arguments.resume else _read_new(arguments)
     try:
@@ -40,25 +36,18 @@ def main(arguments: Namespace) -> int:
         if not is_first():
             run = Run.open(folder)
             task = run.task()
-        has_ended = _fit(run, task, device, deadline, arguments)
+        _fit(run, task, device, arguments)
     except KeyboardInterrupt:
-        _say_how_to_continue(arguments)
+        words = ["graphut", "train", arguments.task, "--out", folder, "--resume"]
+        words += import_words(vars(arguments).get("import", ()))
+        print(f"stopped; to continue: {shlex.join(words)}")
         raise
-    if not has_ended:
-        _say_how_to_continue(arguments)
-        return 0
     learner = run.learner(run.model().to(device))
     digest, table = model_digest(folder), arguments.results
     evaluate_set(run, learner, "test", task.test, {}, digest=digest, table=table)
     for answer in learner.answers(task.test[:_SHOWN]):
         print(f"\n{answer}")
     return 0
-
-
-def _say_how_to_continue(arguments: Namespace) -> None:
-    words = ["graphut", "train", arguments.task, "--out", arguments.out, "--resume"]
-    words += import_words(vars(arguments).get("import", ()))
-    print(f"stopped; to continue: {shlex.join(words)}")
 
 
 def _read_new(arguments: Namespace) -> tuple[Task, Callable[[], Run]]:
@@ -88,10 +77,10 @@ def _read_resumed(arguments: Namespace) -> tuple[Task, Callable[[], Run]]:
     return arguments.run.task(), lambda: arguments.run
 
 
-def _fit(run: Run, task: Task, device: torch.device, deadline: float, arguments: Namespace) -> bool:
-    """Train, and return whether the run has ended."""
+def _fit(run: Run, task: Task, device: torch.device, arguments: Namespace) -> None:
+    """Train to the end of the run."""
     model = run.model().to(device)
-    trainer = Trainer(model, task, run.training, run.folder, accumulate=arguments.accumulate)
+    trainer = Trainer(model, task, run.training, run.folder)
     if arguments.resume:
         trainer.resume()
     if arguments.tensorboard and is_first():
@@ -104,4 +93,4 @@ def _fit(run: Run, task: Task, device: torch.device, deadline: float, arguments:
         f"epoch, at most {pluralize(run.training.epochs, 'epoch')}",
         flush=True,
     )
-    return trainer.fit(lambda: time.monotonic() >= deadline)
+    trainer.fit()

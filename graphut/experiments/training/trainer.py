@@ -58,8 +58,6 @@ class Trainer:
     ----------
     report
         Function that is called with lines of text: about epochs that are saved, and warnings.
-    accumulate
-        Number of parts into which each process divides its part of a batch, to save memory.
     on_epoch
         Function that is called with the metrics of each saved epoch, such as `tensorboard_log`.
 
@@ -76,7 +74,6 @@ class Trainer:
     ...     trainer.fit()  # doctest: +ELLIPSIS
     epoch 1: loss ..., accuracy ...
     done after 1 epoch: all epochs are done
-    True
     >>> trainer.progress.update
     1
     """
@@ -88,7 +85,6 @@ class Trainer:
         config: TrainingConfig,
         folder: str | Path,
         report: Callable[[str], None] = print,
-        accumulate: int = 1,
         on_epoch: Callable[[Mapping[str, Any]], None] | None = None,
     ) -> None:
         self.model = model
@@ -108,9 +104,6 @@ class Trainer:
         self.learner.prepare(task)
         self.progress = Progress()
         self._is_new = True
-        if accumulate < 1:
-            raise ValueError(f"accumulate must be at least 1, got {accumulate}")
-        self._accumulate = accumulate
         self.updates = ceil(len(task.train(config.seed, 0)) / config.batch_size)  # in an epoch
         self.optimizer = make_optimizer(model, config)
         self._rates = [group["lr"] for group in self.optimizer.param_groups]
@@ -119,11 +112,11 @@ class Trainer:
             self._average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(config.ema))
         self._state = TrainingState(model, self.optimizer, self._average)
 
-    def fit(self, should_stop: Callable[[], bool] = lambda: False) -> bool:
-        """Train to the end of the run, or until `should_stop` returns True after an epoch.
+    def fit(self) -> None:
+        """Train to the end of the run.
 
-        Return whether the run has ended. To continue it, call `fit` again, or call `resume` and
-        `fit` of a new `Trainer`. An epoch is reported after it has been saved.
+        An epoch is reported after it has been saved. To continue after an interruption, call
+        `resume` and `fit` of a new `Trainer`.
 
         Raises
         ------
@@ -141,20 +134,16 @@ class Trainer:
             self._is_new = False
             run_files.remove_temporary_files(self.folder)
             run_files.keep_metrics(self.folder, self.progress.epoch)
-        stopped = False
-        while not stopped and self.progress.end(self.config) is None:
-            try:
+        try:
+            while (end := self.progress.end(self.config)) is None:
                 self._run_epoch()
-            except ValueError as error:
-                self._check_weights(str(error))  # it may follow from diverged weights
-                raise
-            stopped = bool(all_reduce_sum(torch.tensor(int(should_stop()))))
-        if (end := self.progress.end(self.config)) is None:
-            return False
+        except ValueError as error:
+            self._check_weights(str(error))  # it may follow from diverged weights
+            raise
         best, epochs = self.progress.best_epoch, self.progress.epoch
         source = f"; the model is from epoch {best}, the best on the validation set"
         self.report(f"done after {pluralize(epochs, 'epoch')}: {end}{source * (best < epochs)}")
-        return True
+        processes.barrier()  # the first process has saved the model
 
     def resume(self) -> None:
         """Restore the state of the checkpoint in the folder, and report its number of updates.
@@ -257,9 +246,8 @@ class Trainer:
         self.model.zero_grad()
         fraction = self.progress.update / (self.config.epochs * self.updates)
         parts, numbers = add_gradient(
-            self.learner, self.config, batch, self._ponder_weight(), late_share(fraction),
-            self._accumulate,
-        )  # fmt: skip
+            self.learner, self.config, batch, self._ponder_weight(), late_share(fraction)
+        )
         totals.add(parts, self._step(numbers))
         self.progress.update += 1
 
@@ -311,30 +299,27 @@ def add_gradient(
     batch: list[Any],
     ponder_weight: float,
     late_share: float = 1.0,
-    accumulate: int = 1,
 ) -> tuple[list[str], Tensor]:
-    """Add the gradient of a batch to the `.grad` of the weights, the same in each process.
+    """Compute the gradient of a batch, `.grad` of the weights, the same in each process.
 
-    The result does not depend on the division of the batch: losses and ponder costs are means over
+    The result does not depend on the number of processes: losses and ponder costs are means over
     the labels and nodes of the whole batch. All processes have the same model and the whole batch.
-    Each divides its share into `accumulate` parts and computes one after the other, to save memory.
 
     `late_share` is the factor of the losses in `Outcome.late`. Return the names of the model's
     recurrences ("encoder", "decoder"), and the sum of `update_numbers` over the batch.
     """
-    count = accumulate * num_processes()
-    counts = learner.counts(batch) if count > 1 else None
-    parts = shard([batch[start::count] for start in range(count)])
-    used = [part for part in parts if part]
-    factor = len(used) > 0  # a process without examples computes one, to join the exchange
-    device, numbers = learner.model.device.type, []
-    for part in used or [batch[:1]]:
-        with torch.autocast(device, torch.bfloat16, enabled=config.autocasts(device)):
-            outcome = learner.outcome(part, config.label_smoothing)
-        loss = outcome.total_loss(ponder_weight, counts, late_share)
-        torch.autograd.backward(factor * loss)
-        numbers.append(factor * update_numbers(loss, outcome))
+    part = shard(batch)
+    factor = len(part) > 0  # a process without examples computes one, to join the exchange
+    device = learner.model.device.type
+    with torch.autocast(device, torch.bfloat16, enabled=config.autocasts(device)):
+        outcome = learner.outcome(part or batch[:1], config.label_smoothing)
+    counts = outcome.counts
+    if num_processes() > 1:
+        sums = torch.tensor([*counts.values()], device=learner.model.device)
+        counts = dict(zip(counts, all_reduce_sum(factor * sums).tolist(), strict=True))
+    loss = outcome.total_loss(ponder_weight, counts, late_share)
+    torch.autograd.backward(factor * loss)
     if num_processes() > 1:
         gradients = [x.grad for x in learner.model.parameters() if x.grad is not None]
         vector_to_parameters(all_reduce_sum(parameters_to_vector(gradients)), gradients)
-    return [*outcome.ponders], all_reduce_sum(torch.stack(numbers).sum(0))
+    return [*outcome.ponders], all_reduce_sum(factor * update_numbers(loss, outcome))

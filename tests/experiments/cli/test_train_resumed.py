@@ -16,7 +16,7 @@ from graphut.experiments.cli import main
 from graphut.experiments.training import Run, Trainer, is_run
 from graphut.experiments.training.learners.sequences import PairLearner
 from graphut.experiments.training.optimization import learning_rate_factor
-from graphut.experiments.training.run_files import CHECKPOINT, METRICS, read_metrics
+from graphut.experiments.training.run_files import CHECKPOINT
 from tests.experiments.cli.forks import start
 from tests.experiments.cli.tiny import TINY, assert_same_run
 
@@ -142,11 +142,3 @@ def test_train_resumes_after_data_was_moved(
     )
     assert main(["train", "pairs", "--data", str(new), *run, "--resume"]) == 0
     assert main(["eval", str(tmp_path / "run")]) == 0
-
-
-def test_train_stops_after_the_epoch_in_which_the_time_is_over(
-    tmp_path: Path, output: Command
-) -> None:
-    text = output("train", "copy", "--out", tmp_path / "run", "--minutes", "1e-9", *TINY)
-    assert text.splitlines()[-1].startswith("stopped; to continue: graphut train copy")
-    assert len(read_metrics(tmp_path / "run" / METRICS)) == 1

@@ -44,9 +44,9 @@ CASES: dict[str, tuple[type[AnyLearner], dict[str, Any], list[Any]]] = {
 }
 
 
-def make_learner(name: str, **options: Any) -> AnyLearner:
+def make_learner(name: str) -> AnyLearner:
     kind, sizes, _ = CASES[name]
-    shape = {"d_model": 8, "num_heads": 2, "d_hidden": 8, "max_steps": 4, **sizes, **options}
+    shape = {"d_model": 8, "num_heads": 2, "d_hidden": 8, "max_steps": 4, **sizes}
     torch.manual_seed(0)
     model: Any = kind.model_kind(kind.model_kind.config_class(**shape)).double().train()
     for parameter in model.parameters():
@@ -54,10 +54,10 @@ def make_learner(name: str, **options: Any) -> AnyLearner:
     return kind(model, {})
 
 
-def gradients(name: str, size: int, accumulate: int, **options: Any) -> dict[str, Tensor]:
+def gradients(name: str, size: int) -> dict[str, Tensor]:
     """Return the gradients for the first examples of a case, and the numbers for `Totals`."""
-    learner, batch = make_learner(name, **options), CASES[name][2]
-    _, numbers = add_gradient(learner, CONFIG, batch[:size], 0.3, accumulate=accumulate)
+    learner, batch = make_learner(name), CASES[name][2]
+    _, numbers = add_gradient(learner, CONFIG, batch[:size], 0.3)
     found = {key: parameter.grad for key, parameter in learner.model.named_parameters()}
     # A part of the model has 8 numbers: nodes, steps, two counts of operations, and the active
     # nodes of four steps. The operations depend on the other examples in a part of the batch.
@@ -81,12 +81,9 @@ def assert_close(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_gradient_does_not_depend_on_the_number_of_parts(name: str) -> None:
+def test_gradient_is_that_of_the_formula(name: str) -> None:
     for size in range(1, len(CASES[name][2]) + 1):
-        expected = gradients(name, size, accumulate=1)
-        assert_close(expected, one_process(name, size))
-        for accumulate in (2, 3, 9):
-            assert_close(gradients(name, size, accumulate), expected)
+        assert_close(gradients(name, size), one_process(name, size))
 
 
 @pytest.mark.parametrize("processes", [2, pytest.param(4, marks=pytest.mark.full)])
@@ -94,19 +91,10 @@ def test_gradient_does_not_depend_on_the_number_of_processes(
     processes: int, tmp_path: Path
 ) -> None:
     cases = [(name, size) for name in CASES for size in (1, 2, len(CASES[name][2]))]
-    alone = {case: gradients(*case, accumulate=1) for case in cases}
+    alone = {case: gradients(*case) for case in cases}
 
     def compare() -> None:
         for case, expected in alone.items():
-            for accumulate in (1, 2):
-                assert_close(gradients(*case, accumulate), expected)
+            assert_close(gradients(*case), expected)
 
     run_together(compare, tmp_path, processes)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_counts_equal_the_counts_of_the_outcome(name: str) -> None:
-    learner, batch = make_learner(name), CASES[name][2]
-    for size in range(1, len(batch) + 1):
-        outcome = learner.outcome(batch[:size], 0.0)
-        assert learner.counts(batch[:size]) == outcome.counts

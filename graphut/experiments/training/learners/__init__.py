@@ -18,7 +18,6 @@ from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.generation import Answer
 from graphut.models.adaptive_model import AdaptiveModel
 from graphut.nn import Ponder
-from graphut.topology import Topology
 
 Example = TypeVar("Example")
 TaskT = TypeVar("TaskT", bound=Task)
@@ -107,11 +106,6 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
     def outcome(self, batch: list[Example], label_smoothing: float) -> Outcome:
         """Run the model on a batch of training examples, and return the losses."""
 
-    def counts(self, batch: list[Example]) -> dict[str, int]:
-        """Return `Outcome.counts`; subclasses count terms and nodes without running the model."""
-        with torch.no_grad():
-            return self.outcome(batch, 0.0).counts
-
     @classmethod
     def evaluation(cls, **metrics: Any) -> Evaluation:
         """Return an `Evaluation` with these metrics; raise `TypeError` if one is missing or new."""
@@ -189,12 +183,6 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
             "flops_share": flops / all_flops,
             "fed_accuracy": correct / labels,
         }
-
-
-def count_nodes(topology: Topology, lengths: Sequence[int]) -> int:
-    """Return the number of nodes of all sentences: tokens, and extra nodes of the topology."""
-    tokens = torch.tensor(lengths)
-    return int((tokens + topology.extra_nodes(tokens)).sum())
 
 
 AnyLearner = Learner[Any, Any, Any]

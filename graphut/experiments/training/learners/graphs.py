@@ -116,36 +116,22 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             by_step = step_losses(model, union, output.steps, label_smoothing)
         if config.consistency and model.training:
             again = consistency_loss(output.logits, union.run(model).logits)
-        counts = self._counts(union)
+        learned = int((union.answer_of_node(config.answer_at) >= 0).sum())
+        # Losses at every step average nodes; the loss at the end averages answers.
+        average = (total, len(loss)) if config.step_loss == "none" else (by_step.answers, learned)
         return Outcome(
-            loss=total if config.step_loss == "none" else by_step.answers,
+            loss=average[0],
             correct=correct.sum(),
             labels=len(loss),
-            learned=counts["loss"],
+            learned=average[1],
             added={
-                "halting": (config.halting_loss * by_step.halting, counts["halting"]),
-                "depth": (by_step.depth, counts["depth"]),
-                "consistency": (config.consistency * again, counts["consistency"]),
+                "halting": (config.halting_loss * by_step.halting, learned),
+                "depth": (by_step.depth, union.num_known),
+                "consistency": (config.consistency * again, len(output.logits)),
             },
-            late={"change": (config.change_penalty * by_step.change, counts["change"])},
+            late={"change": (config.change_penalty * by_step.change, len(union.nodes))},
             ponders={"encoder": output.ponder},
         )
-
-    def counts(self, batch: list[LabelledGraph]) -> dict[str, int]:
-        return self._counts(GraphBatch.of(batch, self.model.config.answer_at))
-
-    def _counts(self, batch: GraphBatch) -> dict[str, int]:
-        config, nodes = self.model.config, len(batch.nodes)
-        learned = int((batch.answer_of_node(config.answer_at) >= 0).sum())
-        return {
-            # Losses at every step average nodes; the loss at the end averages answers.
-            "loss": len(batch.labelled) if config.step_loss == "none" else learned,
-            "halting": learned,
-            "depth": batch.num_known,
-            "consistency": len(batch.layout.dst_lengths) if config.answer_at == "graph" else nodes,
-            "change": nodes,
-            "encoder": nodes,
-        }
 
     def evaluate_in_detail(
         self, examples: Sequence[LabelledGraph], **options: Any

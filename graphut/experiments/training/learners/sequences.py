@@ -22,7 +22,7 @@ from graphut.experiments.training.generation import (
     generate,
     written_tokens,
 )
-from graphut.experiments.training.learners import Learner, Outcome, count_nodes
+from graphut.experiments.training.learners import Learner, Outcome
 from graphut.models import UniversalTransformer
 from graphut.models.outputs import Generation
 from graphut.sentences import target_labels
@@ -68,16 +68,6 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         logits = output.logits.to(torch.promote_types(output.logits.dtype, torch.float32))
         ponders = {"encoder": output.encoder, "decoder": output.decoder}
         return Outcome.of(logits, labels, label_smoothing, **ponders)
-
-    def counts(self, batch: list[Pair]) -> dict[str, int]:
-        ends = 2 * self.model.config.add_bos_eos
-        sources = [len(source) + ends for source, _ in batch]
-        targets = [len(target) + 1 for _, target in batch]  # 1 for <eos>
-        return {
-            "loss": sum(targets),
-            "encoder": count_nodes(self.model.encoder_topology, sources),
-            "decoder": count_nodes(self.model.decoder_topology, targets),
-        }
 
     def evaluate_in_detail(
         self, examples: Sequence[Pair], **options: Any

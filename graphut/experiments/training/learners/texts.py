@@ -13,7 +13,7 @@ from graphut.experiments.tasks import Text, TextTask
 from graphut.experiments.training.config import GenerationOptions
 from graphut.experiments.training.evaluation import Evaluation, rows_by, score_batches
 from graphut.experiments.training.generation import Answer, decoder_part, generate, written_tokens
-from graphut.experiments.training.learners import Learner, Outcome, count_nodes
+from graphut.experiments.training.learners import Learner, Outcome
 from graphut.models import UniversalTransformerLM
 from graphut.models.outputs import LMOutput
 
@@ -63,10 +63,6 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
     def outcome(self, batch: list[Text], label_smoothing: float) -> Outcome:
         output = self.model([text.tokens for text in batch], ends=False)
         return Outcome.of(output.logits, output.labels, label_smoothing, decoder=output.ponder)
-
-    def counts(self, batch: list[Text]) -> dict[str, int]:
-        lengths = [len(text.tokens) for text in batch]
-        return {"loss": sum(lengths), "decoder": count_nodes(self.model.topology, lengths)}
 
     @property
     def candidates(self) -> Sequence[int]:
