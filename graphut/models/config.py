@@ -71,8 +71,8 @@ class ModelConfig(CheckedConfig):
     noise: float = option(
         0.0, "standard deviation of noise on states in training; of embeddings it is 1", least=0
     )
-    noise_on: Literal["first", "injected", "every_step"] = option(
-        "first", "noise on initial states, on injected ones, or on injected ones anew at every step"
+    noise_on: Literal["first", "every_step"] = option(
+        "first", "noise on initial states, or on injected ones, anew at every step"
     )
     max_offset: int = option(0, "maximum random offset of positions in training", least=0)
     spread_positions: bool = option(False, "training positions with random gaps, within max_offset")

@@ -151,7 +151,7 @@ class UniversalGraphTransformer(AdaptiveModel):
 
     def resume(
         self,
-        shown: Ponder | Tensor,
+        ponder: Ponder,
         graph: DGLGraph | EdgeLayout | Tensor,
         nodes: Tensor,
         *,
@@ -165,9 +165,8 @@ class UniversalGraphTransformer(AdaptiveModel):
 
         Parameters
         ----------
-        shown : Ponder or Tensor
-            `output.ponder` of the earlier call. Or only its states, `output.ponder.shown`, for
-            example without the rows of removed nodes; then the first round computes every node.
+        ponder : Ponder
+            `output.ponder` of the earlier call.
         graph, nodes
             The graph after the changes and all its nodes, as in `forward`.
         changed : Tensor, optional
@@ -180,9 +179,9 @@ class UniversalGraphTransformer(AdaptiveModel):
         Raises
         ------
         TypeError, ValueError
-            If the rule in use is not `EventDriven`, or `shown` or an id does not fit the graph.
+            If the rule in use is not `EventDriven`, or `ponder` or an id does not fit the graph.
         """
-        resume = partial(self.encoder.resume, shown, changed=changed, edges_into=edges_into)
+        resume = partial(self.encoder.resume, ponder, changed=changed, edges_into=edges_into)
         return self._run(resume, graph, nodes, **options)
 
     def _run(

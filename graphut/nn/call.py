@@ -109,8 +109,7 @@ class Call:
         if positions is not None and layer.position_signal is not None:
             self.encodings = encode(layer.position_signal, positions, feat)
         if layer.inject_input:
-            injected = with_noise(self.noise, "injected", feat)
-            self.encodings = injected if self.encodings is None else injected + self.encodings
+            self.encodings = feat if self.encodings is None else feat + self.encodings
         # (N_src, d), the features as given, and the first states
         self.given = self.feat = feat
         if self.quantize is not None:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from graphut.attention.dropout import draw_seed, mix, seed_hash
 
-PLACES = ("first", "injected", "every_step")
+PLACES = ("first", "every_step")
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class InputNoise:
     std : float
         Standard deviation. Initial states of graphut's models are embeddings with a standard
         deviation of 1.
-    on : {"first", "injected", "every_step"}
+    on : {"first", "every_step"}
         Which states get noise. "first": only the initial states, so that nodes learn to reach the
-        same final states from any start. "injected": the states that `inject_input` adds in
-        every step, with the same noise in all steps. "every_step": these states too, with new noise
-        in each step; a halted node keeps the noise of the step after its last.
+        same final states from any start. "every_step": the states that `inject_input` adds in
+        every step, with new noise in each step; a halted node keeps the noise of the step after its
+        last.
 
     Raises
     ------

@@ -261,7 +261,7 @@ class AdaptiveRecurrence(nn.Module):
 
     def resume(
         self,
-        shown: Ponder | Tensor,
+        ponder: Ponder,
         graph: DGLGraph | EdgeLayout,
         feat: Tensor,
         *,
@@ -280,11 +280,8 @@ class AdaptiveRecurrence(nn.Module):
 
         Parameters
         ----------
-        shown : Ponder or Tensor
-            The record of the earlier call. Or only its last states, `Ponder.shown`, `(M, d)`, for
-            example without the rows of removed nodes. Then the first round computes every node,
-            because the states do not tell which nodes were awake. Nodes with ids of `M` or more are
-            new.
+        ponder : Ponder
+            The record of the earlier call. Nodes with ids from its number of nodes on are new.
         graph, feat, **options
             The new graph, the features of all its nodes, and other arguments of `forward`. The
             results have the same form as in `forward`.
@@ -296,7 +293,7 @@ class AdaptiveRecurrence(nn.Module):
         Raises
         ------
         TypeError, ValueError
-            If the active rule is not `EventDriven`, or if `shown` or an id does not fit the graph.
+            If the active rule is not `EventDriven`, or if `ponder` or an id does not fit the graph.
 
         Examples
         --------
@@ -322,7 +319,7 @@ class AdaptiveRecurrence(nn.Module):
             raise ValueError("a part of a graph does not support resume")
         from graphut.nn.waking import start_of_changes
 
-        start = start_of_changes(layout, shown, feat, changed, edges_into)
+        start = start_of_changes(layout, ponder, feat, changed, edges_into)
         options = {name: value for name, value in options.items() if value is not None}
         call = begin_call(self, graph, feat, **options)
         asked = {name: options.get(name, False) for name in ("get_attention", "get_steps")}

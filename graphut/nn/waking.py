@@ -1,7 +1,7 @@
 """The event-driven loop: a node computes when something that it reads has changed."""
 
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -9,13 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from graphut.attention import EdgeLayout
-from graphut.attention.checks import (
-    check_finite,
-    check_index,
-    check_range,
-    check_tensor,
-    skip_checks,
-)
+from graphut.attention.checks import check_index, check_range, skip_checks
 from graphut.attention.kernel_library import sort_edges
 from graphut.nn.call import Call, FrontierRows, LoopOutput, squared_change
 from graphut.nn.noise import with_noise
@@ -30,7 +24,7 @@ class Start(NamedTuple):
     """The states and nodes from which a run with the rule `EventDriven` continues."""
 
     shown: Tensor  # (M, d) shown states of the first nodes; later nodes are new
-    frontier: Tensor | None  # (A,) sorted nodes of the first round; None for all
+    frontier: Tensor  # (A,) sorted nodes of the first round
 
 
 def with_out_neighbours(layout: EdgeLayout, nodes: Tensor) -> Tensor:
@@ -88,45 +82,36 @@ def _out_edges_of_numpy(layout: EdgeLayout) -> tuple[Ints, ...]:
 
 def start_of_changes(
     layout: EdgeLayout,
-    shown: Ponder | Tensor,
+    ponder: Ponder,
     feat: Tensor,
     changed: Tensor | None,
     edges_into: Tensor | None,
 ) -> Start:
     """Return the states and nodes from which `AdaptiveRecurrence.resume` continues a run."""
-    awake = None
-    if isinstance(shown, Ponder):
-        if shown.shown is None:
-            raise ValueError(f"{shown} is not the record of a run with the rule EventDriven")
-        awake, shown = shown.awake, shown.shown
-    check_tensor(shown, "shown")
+    shown, awake = ponder.shown, ponder.awake
+    if shown is None or awake is None:
+        raise ValueError(f"{ponder} is not the record of a run with the rule EventDriven")
     num_src, num_dst, old = layout.num_src, layout.num_dst, len(shown)
     fits = shown.dtype == feat.dtype or torch.is_autocast_enabled(feat.device.type)
     fits = fits and shown.device == feat.device and shown.shape[1:] == feat.shape[1:]
     if not fits or old > num_dst:
         raise ValueError(
-            f"shown must be (M, {feat.shape[-1]}) {feat.dtype} on {feat.device} with at most "
-            f"{num_dst} rows, one for each old node; got {tuple(shown.shape)} {shown.dtype} on "
-            f"{shown.device}"
+            f"ponder.shown must be (M, {feat.shape[-1]}) {feat.dtype} on {feat.device}, with at "
+            f"most {num_dst} rows; got {tuple(shown.shape)} {shown.dtype} on {shown.device}"
         )
-    check_finite(shown=shown)
-    none = torch.zeros(0, dtype=torch.int64, device=layout.device)
-    changed = _checked_ids("changed", changed, num_src, none)
-    edges_into = _checked_ids("edges_into", edges_into, num_dst, none)
+    changed = _checked_ids("changed", changed, num_src, layout)
+    edges_into = _checked_ids("edges_into", edges_into, num_dst, layout)
     new = torch.arange(old, num_dst, device=layout.device)
     reached = with_out_neighbours(layout, torch.cat([changed, new]))
-    if awake is None:  # the states do not tell which nodes were awake
-        return Start(shown, None)
-    awake = _checked_ids("awake", awake, num_dst, none)
     return Start(shown, torch.cat([reached, edges_into, awake]).unique())
 
 
-def _checked_ids(name: str, ids: Tensor | None, size: int, none: Tensor) -> Tensor:
+def _checked_ids(name: str, ids: Tensor | None, size: int, layout: EdgeLayout) -> Tensor:
     if ids is None:
-        return none
+        return torch.zeros(0, dtype=torch.int64, device=layout.device)
     check_index(name, ids)
     check_range(name, ids, size)
-    return ids.to(none.device)
+    return ids.to(layout.device)
 
 
 def repeat_until_quiescent(call: Call, start: Start | None = None) -> LoopOutput:
@@ -265,8 +250,13 @@ class _Record:
         quiescent = torch.ones_like(self.rounds, dtype=torch.bool)
         if self.call.store.any_active(num_active):
             quiescent[self._graphs(nodes)] = False
-        rows = self.call.rows
+        store, rows, updates = self.call.store, self.call.rows, self.updates
+        store.work.computed = updates.sum()
+        store.work.edges = (updates * store.layout.in_degrees).sum()
+        shown = shown if len(shown) == len(updates) else shown[: len(updates)]
+        zeros = torch.zeros_like(updates, dtype=torch.promote_types(shown.dtype, torch.float32))
         record = {
+            "shown": shown,
             "awake": torch.arange(num_active, device=shown.device) if nodes is None else nodes,
             "last_change": self.last_change,
             "rounds": self.rounds,
@@ -274,14 +264,4 @@ class _Record:
             "round_sizes": self.sizes,
             "frontiers": None if rows is None else [each.nodes for each in rows],
         }
-        return waking_output(self.call.store, shown, self.updates, record)
-
-
-def waking_output(store: Any, shown: Tensor, updates: Tensor, record: dict[str, Any]) -> LoopOutput:
-    """Return the results of a run; `record` has fields of `Ponder`."""
-    store.work.computed = updates.sum()
-    store.work.edges = (updates * store.layout.in_degrees).sum()
-    num_dst = store.layout.num_dst
-    shown = shown if len(shown) == num_dst else shown[:num_dst]
-    zeros = torch.zeros_like(updates, dtype=torch.promote_types(shown.dtype, torch.float32))
-    return LoopOutput(shown, updates, zeros, zeros, {"shown": shown, **record})
+        return LoopOutput(shown, updates, zeros, zeros, record)

@@ -155,7 +155,7 @@ def cases() -> Iterator[tuple[str, Case]]:
         yield f"at rest {halted}", case_of(ACT(), halting=ScheduledHalting(steps), halted=halted)
     yield "separate steps", case_of(None, share_weights=False, max_steps=3)
     yield "batch norm in evaluation", normed_case()
-    noise = [InputNoise(0.3, place) for place in ("first", "every_step", "injected")]
+    noise = [InputNoise(0.3, place) for place in ("first", "every_step")]
     yield "noise", case_of(ACT(), inject_input=True, noise=noise)
     with_edges = case_of(ACT(), edge_dim=3)
     with_edges.arguments["edge_feat"] = normal(len(PAIRS), 3, seed=7)

@@ -3,8 +3,6 @@ import math
 from functools import partial
 from typing import Any
 
-import pytest
-
 from graphut.models import UniversalTransformerConfig, UniversalTransformerLMConfig
 from graphut.models.config import SearchOptions, UniversalGraphTransformerConfig
 from tests.helpers import refuses
@@ -65,10 +63,9 @@ def test_configs_refuse_options_that_do_not_fit_together() -> None:
 def test_config_accepts_the_options_that_the_refused_ones_resemble() -> None:
     assert small(kernel_size=4).transition == "positionwise"
     assert small(encoder_topology="star", decoder_topology="(window:1|star)&causal")
-    for place in ("injected", "every_step"):
-        with pytest.raises(ValueError, match=f"'first' if inject_input is False; got '{place}'"):
-            small(noise=0.1, noise_on=place)
-        assert small(noise=0.1, noise_on=place, inject_input=True).noise_on == place
+    later = {"noise": 0.1, "noise_on": "every_step"}
+    refuses("'first' if inject_input is False; got 'every_step'", small, **later)
+    assert small(**later, inject_input=True).noise_on == "every_step"
 
 
 def test_to_dict_and_from_dict_go_through_json() -> None:

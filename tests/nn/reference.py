@@ -173,7 +173,7 @@ def _begin(
     if positions is not None and layer.position_signal is not None:
         place = layer.position_signal(positions).to(feat.dtype)
     if layer.inject_input:
-        place = place + with_noise(drawn, "injected", feat)
+        place = place + feat
     first = feat if layer.quantize is None else layer.quantize.round(feat)
     return drawn, with_noise(drawn, "first", first), place
 

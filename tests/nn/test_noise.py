@@ -53,7 +53,7 @@ def test_noise_is_normal(dtype: torch.dtype) -> None:
 def test_noise_refuses_wrong_values() -> None:
     for std in (-0.1, float("nan"), float("inf")):
         refuses(f"std must be 0 or more and finite, got {std}", InputNoise, std)
-    refuses("'first', 'injected', 'every_step'; got 'last'", InputNoise, 0.1, "last")
+    refuses("'first', 'every_step'; got 'last'", InputNoise, 0.1, "last")
     with pytest.raises(ValueError, match="noise on 'every_step' states needs inject_input=True"):
         AdaptiveRecurrence(build_step(), noise=InputNoise(0.1, "every_step"))
     with pytest.raises(ValueError, match="noise is given twice for one place: first, first"):
