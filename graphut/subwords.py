@@ -61,7 +61,7 @@ class Subwords(Vocabulary):
         super().__init__(_symbols(self.merges))
 
     @classmethod
-    def learn(cls, texts: Iterable[str], size: int) -> Subwords:
+    def learn(cls, texts: Iterable[str], size: int, tokenized: bool = False) -> Subwords:
         """Learn subwords: merge the most frequent pair of symbols until there are `size` symbols.
 
         Stop earlier if no pair occurs twice. Raise `ValueError` if the size allows no merge.
@@ -74,7 +74,8 @@ class Subwords(Vocabulary):
         )
         tokenizer = _tokenizer(package.models.BPE())
         tokenizer.train_from_iterator(texts, trainer)
-        return cls(tuple(merge) for merge in json.loads(tokenizer.to_str())["model"]["merges"])
+        merges = map(tuple, json.loads(tokenizer.to_str())["model"]["merges"])
+        return cls(merges, tokenized)
 
     def read(self, text: str) -> list[int]:
         """Return the token ids of the subwords of a text; any text can be read."""

@@ -1,4 +1,4 @@
-"""WMT14: translation of news between English and German.
+"""WMT14: translation of news from English to German.
 
 graphut train examples/tasks/wmt14.py --data wmt14-en-de-small --corpus small --out runs/wmt14
 """
@@ -8,16 +8,17 @@ from functools import cached_property
 from html import unescape
 from itertools import chain
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from graphut.experiments.tasks import Pair, option
 from graphut.experiments.tasks.base import in_batches
-from graphut.experiments.tasks.files import lines_of, read_text
+from graphut.experiments.tasks.files import cached, lines_of, read_text
 from graphut.experiments.tasks.presets import model_size, with_baselines
 from graphut.experiments.tasks.translation import SMALL, TranslationTask
+from graphut.subwords import Subwords, tokenizers_package
 
 _FILES = {
     "full": {
@@ -50,7 +51,7 @@ _SMALL = (
 
 @dataclass(frozen=True)
 class Wmt14(TranslationTask):
-    """WMT14: translation of news and proceedings between English and German.
+    """WMT14: translation of news and proceedings from English to German.
 
     The translation task of arXiv 1807.03819, section 3.6. The small corpus is for trials: 10,000
     training pairs, newstest2013 for validation, and for the test the 2737 sentences of newstest2014
@@ -70,6 +71,17 @@ class Wmt14(TranslationTask):
     )
     corpus: Literal["full", "small"] = option("full", "all corpora, or 10,000 training pairs")
     epoch_size: int = option(100_000, "maximum number of training pairs in an epoch", least=1)
+
+    @cached_property
+    def source_vocabulary(self) -> Subwords:
+        """The vocabulary of both languages, from the cache, as learning takes minutes."""
+        lines = [*chain(*self.sides("train"))]
+        settings = ("subwords", tokenizers_package().__version__, self.subwords)
+
+        def learn() -> Any:
+            return Subwords.learn(lines, self.subwords).merges
+
+        return Subwords(map(tuple, cached(learn, *settings, texts=["\n".join(lines)])))
 
     def train(self, seed: int, epoch: int) -> list[Pair]:
         """Return the next `epoch_size` pairs of the shuffled corpus."""
@@ -92,16 +104,16 @@ class Wmt14(TranslationTask):
         Lists of four million sentences would not fit in memory.
         """
         sides = []
-        for language in self.languages.split("-"):
+        for sentences in self.sides("train"):
             tokens, lengths = [], [0]
-            for lines in in_batches(self._sides("train")[language], 10_000):
+            for lines in in_batches(sentences, 10_000):
                 encoded = self.source_vocabulary.read_all(lines)
                 tokens.append(np.fromiter(chain.from_iterable(encoded), np.int32))
                 lengths += map(len, encoded)
             sides.append((np.concatenate(tokens), np.cumsum(lengths)))
         return sides
 
-    def _read(self, part: str, language: str) -> list[str]:
+    def read_sentences(self, part: str, language: str) -> list[str]:
         lines: list[str] = []
         for stem in _FILES[self.corpus][part]:
             path = Path(self.data, f"{stem}.{language}")

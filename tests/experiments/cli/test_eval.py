@@ -112,7 +112,6 @@ TRANSLATION = shlex.split(
 
 @pytest.fixture
 def in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GRAPHUT_CACHE", str(tmp_path / "none"))
     monkeypatch.setitem(TASKS, "numbers-of-tests", Numbers)
     monkeypatch.chdir(tmp_path)
 
@@ -124,7 +123,7 @@ def test_commands_on_translation_need_no_data_after_training(
     record = read_json("run/evaluation-test.json")
     assert 0 <= record["bleu"] <= 100 and record["examples"] == 2
     assert "tok:13a" in record["bleu_signature"]
-    monkeypatch.setattr(Numbers, "_read", None)  # not called again
+    monkeypatch.setattr(Numbers, "read_sentences", None)  # not called again
     Path("own.tsv").write_text("a man\tein Mann\n")
     search = ["--beam-size", "2", "--length-penalty", "1"]
     found = output("eval", "run", "--data", "own.tsv", *search)

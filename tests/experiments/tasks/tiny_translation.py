@@ -25,5 +25,5 @@ class Numbers(TranslationTask):
 
     data: str = option(".", "not read")
 
-    def _read(self, part: str, language: str) -> list[str]:
+    def read_sentences(self, part: str, language: str) -> list[str]:
         return LINES[f"{part}.{language}"]
