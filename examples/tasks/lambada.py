@@ -118,7 +118,6 @@ class Lambada(TextTask):
     choices = ()  # its accuracy is that of words
     presets = with_baselines(_SMALL, {"d_hidden": 128, "max_steps": 2})
     learner = LambadaLearner
-    own_files = ("novels",)
 
     data: str | Path = option(MISSING, f"folder of the passages; {_ORIGIN}")
     novels: str | Path | None = option(

@@ -58,7 +58,7 @@ def _read_new(arguments: Namespace) -> tuple[Task, Callable[[], Run]]:
     training = build(TrainingConfig, options)
     # Read all data now, so that a fault in a file is reported before training.
     parts = {"validation": task.validation, "test": task.test}
-    if task.own_files:
+    if task.paths:
         parts["training"] = task.train(training.seed, 0)
     for part, examples in parts.items():
         if not examples:

@@ -92,8 +92,6 @@ class Task(CheckedConfig, ABC):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     # The name of the property that holds each vocabulary, by the name of the vocabulary.
     vocabulary_names: ClassVar[Mapping[str, str]] = {}
-    # Options that name files of the user; a run stores their checksums at its start.
-    own_files: ClassVar[tuple[str, ...]] = ()
     config_kind: ClassVar[type[ModelConfig]]  # configuration of the models for this kind of task
     # The class that trains and evaluates the models, or "module:class" in
     # `graphut.experiments.training.learners`.

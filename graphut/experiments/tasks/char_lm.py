@@ -42,7 +42,6 @@ class CharLM(TextTask):
 
     name = "char-lm"
     presets = with_baselines(_SMALL, WIDE_LAYERS)
-    own_files = ("data",)
 
     data: str | Path = option(MISSING, f"text file; {_ORIGIN}")
     window: int = option(128, "characters in a window", least=2)

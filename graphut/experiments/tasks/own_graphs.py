@@ -47,7 +47,6 @@ class Graphs(GraphTask):
     """
 
     name = "graphs"
-    own_files = ("data",)
     presets = OWN_GRAPHS
 
     data: str | Path = option(MISSING, "file or folder of graphs: GraphML, node-link JSON, npy")

@@ -66,7 +66,6 @@ class Pairs(PairTask):
     """
 
     name = "pairs"
-    own_files = ("data", "validation_data", "test_data")
 
     data: str | Path = option(MISSING, "file of pairs: source, tab, target; spaces between symbols")
     validation_data: str | Path | None = option(

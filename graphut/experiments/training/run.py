@@ -90,7 +90,7 @@ class Run(SavedModel):
     task_options: dict[str, Any]  # the fields of the task
     training: TrainingConfig
     version: str  # version of graphut that began the run
-    digests: dict[str, str]  # SHA-256 of the files that the task's `own_files` name
+    digests: dict[str, str]  # SHA-256 of the data, by the names of the task's paths
     imports: tuple[str, ...] = ()  # modules with the user's own tasks, topologies or rules
     machines: tuple[dict[str, Any], ...] = ()  # that trained it, by `describe_machine`
 
@@ -216,8 +216,8 @@ def open_model(folder: str | Path) -> SavedModel:
 
 
 def _digests(task: Task) -> dict[str, str]:
-    """Return the checksums of the files that the task's `own_files` name."""
-    return {name: _digest(task.paths[name]) for name in task.own_files if name in task.paths}
+    """Return the checksums of the files or folders that the task's options name."""
+    return {name: _digest(path) for name, path in task.paths.items()}
 
 
 def _digest(path: str) -> str:
