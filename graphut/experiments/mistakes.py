@@ -21,10 +21,11 @@ class Table(NamedTuple):
 def worst_examples(rows: Sequence[Sequence[Any]]) -> Iterator[Table]:
     """Yield a table of the worst examples.
 
-    A row has the number of an example, its share of correct tokens or nodes, and three texts: the
-    example, the answer and the correct answer.
+    A row is about one example: its share of correct tokens or nodes, and three texts, the example,
+    the answer and the correct answer.
     """
-    worst = sorted((row for row in rows if row[1] < 1), key=lambda row: row[1])[:_WORST]
+    numbered = [[number, *row] for number, row in enumerate(rows, 1) if row[0] < 1]
+    worst = sorted(numbered, key=lambda row: row[1])[:_WORST]
     head = ["test example", "share correct", "text", "answer", "correct answer"]
     if worst:
         yield Table(f"Worst answers, {len(worst)} of {len(rows)}", head, worst)

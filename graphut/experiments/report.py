@@ -6,13 +6,11 @@ import shlex
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from io import BytesIO
-from itertools import count, zip_longest
 from pathlib import Path
-from statistics import fmean
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -27,32 +25,26 @@ from graphut.experiments.messages import (
     meaning_of,
     percent,
     three_digits,
-    with_prefix,
 )
 from graphut.experiments.mistakes import worst_examples, wrong_choices
-from graphut.experiments.tasks import TASKS, GraphTask, LabelledGraph
+from graphut.experiments.tasks import TASKS
 from graphut.experiments.tasks.base import in_batches
 from graphut.experiments.training import Run, TrainingConfig, run_files
 from graphut.experiments.training.evaluation import Progress, progress_bar
-from graphut.experiments.training.generation import Choice, PonderedPart, attention_tables
+from graphut.experiments.training.generation import Answer
 from graphut.experiments.training.learners import AnyLearner
 from graphut.models.checked_config import cut
-from graphut.plotting import draw_attention, draw_frontier
 from graphut.plotting.figure import new_figure
 from graphut.plotting.training import draw_curve, training_curves
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.figure import Figure
 
 DATA = "DATA/"  # in place of the folder of the user's data, in commands and tables
-_ANSWERED = 100  # test examples
+_ANSWERED, _SHOWN = 100, 3  # test examples
 _BATCH = 20  # examples whose attention is in memory at the same time
-_STEPS, _LONGEST = 6, 40  # steps and tokens of attention that is drawn
 _LONGEST_TEXT = 100  # characters, in a table
-_LARGEST_GRAPH = 60  # nodes of a graph that is drawn
-_TITLES = {False: "Wrong: test example", True: "Correct: test example", None: "Test example"}
-_WORK = "test set", "per example", "share of a run without halting"
-_Content = dict[str, Any]  # a table, a picture or an example, as the template reads it
+_Content = dict[str, Any]  # a table or a picture, as the template reads it
 
 
 @dataclass(frozen=True)
@@ -179,17 +171,6 @@ class RunRecord:
         return {name: meaning for name, meaning in self.meanings.items() if name in measured}
 
     @property
-    def commands(self) -> list[str]:
-        """The command lines that train and evaluate the run again."""
-        commands, end = [self.setup.command()], import_words(self.run.imports)
-        for each in self.evaluations.values():
-            words = option_words(each["options"])
-            if words or each["set"] != "test" or self.end is None:
-                start = ["graphut", "eval", "RUN", "--set", each["set"]]
-                commands.append(shlex.join([*start, *words, *end]))
-        return commands
-
-    @property
     def chosen(self) -> str:
         """The epoch of the saved model, in words, such as "epoch 3 of 9, the last one"."""
         last = self.run.training.choose_by == "last"
@@ -237,8 +218,8 @@ def run_report(run: Run, device: torch.device) -> str:
     evaluations, metrics = record.evaluations, record.metrics
     learner, task = run.learner(run.trained_model(device)), run.task()
     answers = [*_answers(learner, task.test[:_ANSWERED])]
-    choices = [(answer.row[0], choice) for answer in answers for choice in answer.choices]
-    mistakes = wrong_choices(choices) if choices else worst_examples([x.row for x in answers])
+    choices = [(n, choice) for n, answer in enumerate(answers, 1) for choice in answer.choices]
+    mistakes = wrong_choices(choices) if choices else worst_examples([*map(_row, answers)])
     head = ["test set", f"{learner.example}s", *metrics]
     results = (
         [k, x["examples"], *(x[metric] for metric in metrics)] for k, x in evaluations.items()
@@ -249,16 +230,9 @@ def run_report(run: Run, device: torch.device) -> str:
         for key, rows in evaluation.items()
         if key.startswith("by_") and rows
     ]
-    work = [
-        [name, with_prefix(evaluation["flops_per_example"]), percent(evaluation["flops_share"])]
-        for name, evaluation in evaluations.items()
-        if "flops_share" in evaluation
-    ]
-    keys = dict.fromkeys(key for machine in record.machines for key in machine)
-    machines = [[key, *(machine.get(key) for machine in record.machines)] for key in keys]
-    names = [f"machine {number}" for number, _ in enumerate(record.machines, 1)]
     seconds, options = record.progress.seconds, record.setup.options.items()
     size, unit = (1, "seconds") if seconds < 60 else (60, "minutes")
+    command = record.setup.command()
     templates = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
@@ -272,15 +246,12 @@ def run_report(run: Run, device: torch.device) -> str:
         results=_table("Metrics", head, results),
         meanings=metrics,
         groups=groups,
-        examples=[_example(learner, task.test[index], index) for index in _selected(answers)],
-        longest=_LONGEST,
-        verdicts=Counter(answer.verdict for answer in answers),
+        answers=[*map(str, learner.answers(task.test[:_SHOWN]))],
         chosen=Counter(choice.label == choice.predicted for _, choice in choices),
+        answered=len(answers),
         mistakes=[_table(*each) for each in mistakes],
-        depth=[*_depth_tables(answers, is_graph=isinstance(task, GraphTask))],
-        work=_table("Operations", _WORK, work),
-        machines=_table("Machines and versions", ["property", *names], machines),
-        needs_data=any(DATA in command for command in record.commands),
+        command=command,
+        needs_data=DATA in command,
         percent=percent,
         version=__version__,
     )
@@ -298,86 +269,18 @@ def _curves(run: Run) -> Iterator[_Content]:
             yield _picture(figure, alt)
 
 
-class _Answered(NamedTuple):
-    """The verdict about an answer, and the steps of each part, such as the encoder."""
-
-    verdict: bool | None
-    steps: dict[str, list[int]]
-    row: list[Any]  # for `worst_examples`
-    choices: Sequence[Choice]
-
-
-def _answers(learner: AnyLearner, examples: Sequence[Any]) -> Iterator[_Answered]:
-    number = count(1)
+def _answers(learner: AnyLearner, examples: Sequence[Any]) -> Iterator[Answer]:
     for batch in progress_bar(iterable=[*in_batches(examples, _BATCH)], desc="answering"):
         for answer in learner.answers(batch):
-            steps = {part.name: part.steps for part in answer.parts}
-            text = " ".join(answer.parts[0].names)
-            texts = [cut(x, _LONGEST_TEXT) or None for x in (text, answer.text, answer.correct)]
-            score = bool(answer.is_correct) if answer.score is None else answer.score
-            row = [next(number), float(score), *texts]
-            yield _Answered(answer.is_correct, steps, row, answer.choices)
+            # The records of attention are large.
+            yield replace(answer, parts=[replace(part, recorded=None) for part in answer.parts])
 
 
-def _depth_tables(answers: Sequence[_Answered], *, is_graph: bool) -> Iterator[_Content]:
-    """Yield tables of steps in each part: shares of nodes, and means by position."""
-    for part in answers[0].steps:
-        columns = [answer.steps[part] for answer in answers]
-        counts = Counter(n for steps in columns for n in steps)
-        shares = [(n, counts[n] / counts.total()) for n in range(1, max(counts, default=0) + 1)]
-        yield _table(f"{part}: steps of nodes", ["steps", "share of the nodes"], shares)
-        if not is_graph:  # nodes of graphs have no order
-            by_place = ([*filter(None, place)] for place in zip_longest(*columns))
-            means = enumerate(map(fmean, by_place), 1)
-            yield _table(f"{part}: steps by position", ["position", "mean steps"], means)
-
-
-def _selected(answers: Sequence[_Answered]) -> list[int]:
-    """Return the shortest, the median and the longest of the wrong and of the correct answers."""
-    selected: list[int] = []
-    for verdict in _TITLES:
-        found = [index for index, answer in enumerate(answers) if answer.verdict is verdict]
-        found.sort(key=lambda index: sum(map(len, answers[index].steps.values())))
-        selected += dict.fromkeys([*found[:1], *found[len(found) // 2 :][:1], *found[-1:]])
-    return selected
-
-
-def _example(learner: AnyLearner, example: Any, index: int) -> _Content:
-    answer = learner.answer(example)
-    first, steps = answer.parts[0], {}
-    for part in filter(lambda part: part.is_listed, answer.parts):
-        counts = part.ponder.steps.tolist()
-        steps[part.name] = [*zip(part.node_names, counts, part.counts(counts), strict=True)]
-    is_graph = isinstance(example, LabelledGraph) and len(first.names) <= _LARGEST_GRAPH
-    return {
-        "title": f"{_TITLES[answer.is_correct]} {index + 1}",
-        "answer": answer.text,
-        "expected": answer.correct,
-        "steps": steps,
-        "most": max((count for row in steps.values() for _, count, _ in row), default=1),
-        "summary": "" if steps else first.table(),
-        "graph": _draw_graph(first) if is_graph else None,
-        "attention": _attention(answer.parts),
-    }
-
-
-def _attention(parts: Sequence[PonderedPart]) -> list[tuple[str, _Content]]:
-    """Return a title and a picture for each short attention map, averaged over the heads."""
-    pictures = []
-    for title, weights, queries, keys in attention_tables(parts, _LONGEST):
-        figure = draw_attention(weights[:_STEPS].mean(1, keepdim=True), queries, keys)
-        picture = _picture(figure, "Each row of the picture is a step.")
-        pictures.append((f"Attention, {title}: mean over the heads", picture))
-    return pictures
-
-
-def _draw_graph(part: PonderedPart) -> _Content:
-    """Draw a graph and its active nodes at each step."""
-    layout, names = part.ponder.layout, [*map(str, range(len(part.names)))]
-    active = part.ponder.frontiers or part.ponder.steps
-    figure = draw_frontier(layout, active, names=names)
-    titles = "; ".join(axes.get_title() for axes in figure.axes)
-    return _picture(figure, f"The graph, and its active nodes in blue. {titles}.")
+def _row(answer: Answer) -> list[Any]:
+    """Return a row for `worst_examples`."""
+    text = " ".join(answer.parts[0].names)
+    texts = [cut(x, _LONGEST_TEXT) or None for x in (text, answer.text, answer.correct)]
+    return [float(bool(answer.is_correct) if answer.score is None else answer.score), *texts]
 
 
 def _table(caption: str, head: Sequence[str], rows: Iterable[Iterable[Any]]) -> _Content:
@@ -394,8 +297,8 @@ def _table(caption: str, head: Sequence[str], rows: Iterable[Iterable[Any]]) -> 
     return {"caption": caption, "head": names, "rows": cells}
 
 
-def _picture(figure: Figure | SubFigure, alt: str) -> _Content:
+def _picture(figure: Figure, alt: str) -> _Content:
     stream = BytesIO()
-    figure.figure.savefig(stream, format="png")
-    width = round(96 * figure.figure.get_figwidth())
+    figure.savefig(stream, format="png")
+    width = round(96 * figure.get_figwidth())
     return {"alt": alt, "png": b64encode(stream.getvalue()).decode(), "width": width}

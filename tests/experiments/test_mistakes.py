@@ -42,9 +42,9 @@ def test_mistakes_of_a_graph_name_nodes_and_classes(tmp_path: Path) -> None:
 
 
 def test_mistakes_of_sequences_are_the_ten_worst() -> None:
-    rows = [[n, abs(n - 7) / 20, f"text {n}", "a", "b"] for n in range(1, 21)]
+    rows = [[abs(n - 7) / 20, f"text {n}", "a", "b"] for n in range(1, 21)]
     [table] = worst_examples(rows)
     assert table.caption == "Worst answers, 10 of 20"
     assert [row[0] for row in table.rows] == [7, 6, 8, 5, 9, 4, 10, 3, 11, 2]
-    assert table.rows[0] == rows[6]
-    assert not [*worst_examples([[1, 1.0, "text", "a", "a"]])]
+    assert table.rows[0][1:] == rows[6]
+    assert not [*worst_examples([[1.0, "text", "a", "a"]])]

@@ -1,12 +1,11 @@
 import json
 from pathlib import Path
 from shutil import copytree
-from typing import Any
 
 import pytest
 import torch
 
-from graphut._files import read_json, write_json
+from graphut._files import read_json
 from graphut.experiments.cli import main
 from graphut.experiments.records import describe_machine
 from graphut.experiments.report import RunRecord
@@ -29,7 +28,8 @@ def test_run_record_of_a_folder(runs: dict[str, Path]) -> None:
     run = Run.open(runs["fixed"])
     record = RunRecord.of(run)
     lines = read_metrics(runs["fixed"] / METRICS)
-    assert record.commands == ["graphut train sort --preset fixed --max-steps 1 --seed 0 --out RUN"]
+    command = "graphut train sort --preset fixed --max-steps 1 --seed 0 --out RUN"
+    assert record.setup.command() == command
     assert record.weights == sum(p.numel() for p in run.model().parameters())
     progress = record.progress
     assert (progress.epoch, progress.update) == (2, 4) == (len(lines), lines[-1]["update"])
@@ -48,39 +48,10 @@ def test_run_record_of_a_stopped_run_and_of_one_that_lost_its_first_lines(copied
     (copied / METRICS).write_text(json.dumps({**first, "seconds": 61.0}) + "\n")
     record = record_of(copied)
     assert (record.end, record.progress.epoch) == (None, 1)
-    train, evaluate = record.commands
-    assert train.endswith("--out RUN")
-    assert evaluate == "graphut eval RUN --set test"
     (copied / METRICS).write_text(json.dumps(last) + "\n")
     progress = record_of(copied).progress
     assert (progress.epoch, progress.best_epoch) == (2, 2)
     assert progress.best is not None and progress.best.metrics == last["validation"]
-
-
-@pytest.mark.parametrize(
-    ("options", "commands"),
-    [
-        ({"test": {}}, []),
-        ({"hard": {}, "test": {}}, ["graphut eval RUN --set hard"]),
-        ({"test": {"beam_size": 4}}, ["graphut eval RUN --set test --beam-size 4"]),
-        (
-            {"hard": {}, "test": {"beam_size": 4}},
-            ["graphut eval RUN --set hard", "graphut eval RUN --set test --beam-size 4"],
-        ),
-        (
-            {"test": {}, "test,beam_size=4": {"beam_size": 4}},
-            ["graphut eval RUN --set test --beam-size 4"],
-        ),
-    ],
-)
-def test_run_record_commands_that_evaluate(
-    options: dict[str, dict[str, Any]], commands: list[str], copied: Path
-) -> None:
-    found = read_json(copied / "evaluation-test.json")
-    for name, own in options.items():
-        edited = {**found, "set": name.partition(",")[0], "options": own}
-        write_json(copied / f"evaluation-{name}.json", edited)
-    assert record_of(copied).commands[1:] == commands
 
 
 def test_run_record_needs_an_epoch_and_an_evaluation_of_the_model(
@@ -109,8 +80,8 @@ def test_run_record_names_no_folder_of_this_machine(tmp_path: Path) -> None:
     argv = ["train", "char-lm", "--data", str(text), "--window", "8", "--epoch-size", "8"]
     assert main([*argv, "--epochs", "1", "--device", "cpu", "--out", str(folder)]) == 0
     record = record_of(folder)
-    assert "--data DATA/input.txt" in record.commands[0]
-    assert str(tmp_path) not in str([record.commands, record.row("test", {}, {})])
+    assert "--data DATA/input.txt" in (command := record.setup.command())
+    assert str(tmp_path) not in str([command, record.row("test", {}, {})])
 
 
 def test_run_record_row_has_all_machines(copied: Path) -> None:

@@ -113,8 +113,8 @@ class Show(OnDevice):
 class Report(OnDevice):
     """Write a report of an evaluated run into one HTML file.
 
-    It has the options, results by length and difficulty, examples with their steps and attention,
-    steps by position, operations, and the commands that repeat the run.
+    It has the options, training curves, results by length and difficulty, mistakes, the first
+    answers with their steps, and the command that repeats the run.
     """
 
     folder: str = word("the folder of a run", "FOLDER")
