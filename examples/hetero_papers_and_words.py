@@ -3,8 +3,7 @@
 Papers cite papers and contain words. A paper starts with a linear map of its words, and a word with
 a learned vector. All papers except those for validation and test are labelled. For each weight of
 the ponder cost, the script prints the test accuracy at the best epoch on the validation papers, and
-the mean number of steps of papers and of words. The docstring of `node_classification.py` describes
-the file.
+the mean number of steps of papers and of words. `.docs/from_gatconv.md` says how to make the file.
 
     python examples/hetero_papers_and_words.py --data cora.npz --library pyg
 """

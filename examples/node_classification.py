@@ -14,6 +14,8 @@ A data set is a file of numpy arrays, or a folder of such files. One of three fo
   format), `label`, and the nodes `train`, `val`, `test`;
 - `edges`, `node_labels`, `feature_indptr`, `feature_indices`, `feature_values`, `num_features`: the
   largest component, with splits made by a seed as in arXiv 1810.05997.
+
+`.docs/from_gatconv.md` says where the files come from.
 """
 
 import argparse

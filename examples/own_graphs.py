@@ -3,8 +3,8 @@
     python examples/own_graphs.py classes --data cora.npz
     python examples/own_graphs.py values
 
-The first command predicts the classes of the papers of Cora (`cora.npz` as in
-`node_classification.py`; without `--data` DGL downloads it). The second predicts values on a
+The first command predicts the classes of the papers of Cora (`.docs/from_gatconv.md` says how to
+make the file; without `--data` DGL downloads the graph). The second predicts values on a
 random graph: a value depends on the features of the node and, by the weights of the edges, on those
 of its neighbours. Both write the graph as `.npy` files, train from the command line with several
 seeds, and predict. The baselines are a GAT with the settings of arXiv 1710.10903, and least squares

@@ -5,7 +5,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 from graphut import topology
 from graphut.experiments.cli import COMMANDS
@@ -25,11 +27,28 @@ def test_docs_python_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     if "import torch_geometric" in PAGES[page] or "from torch_geometric" in PAGES[page]:
         pytest.importorskip("torch_geometric.data")  # its first import warns
+    if "Planetoid" in PAGES[page]:
+        put_graphs(monkeypatch)
     names: dict[str, Any] = {}  # a page is read from top to bottom
     for code in CODE.findall(PAGES[page]):
         if "torch_geometric.loader" in code and find_spec("pyg_lib") is None:
             continue  # not on PyPI
         exec(compile(code, f"{page}.md", "exec"), names)
+
+
+def put_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a graph of two nodes where a page reads published graphs."""
+    from torch_geometric import data, datasets
+
+    masks = {f"{part}_mask": torch.tensor([True, False]) for part in ("train", "val", "test")}
+    edges, label = torch.tensor([[0, 1], [1, 0]]), torch.tensor([0, 1])
+    graph = data.Data(torch.eye(2), edges, y=label, **masks)
+    monkeypatch.setattr(datasets, "Planetoid", lambda folder, name: [graph])
+    matrix = {"data": [1.0, 1.0], "indices": [1, 0], "indptr": [0, 1, 2], "shape": [2, 2]}
+    arrays = {f"{kind}_matrix.{key}": matrix[key] for kind in ("adj", "attr") for key in matrix}
+    Path("ppnp/ppnp/data").mkdir(parents=True)
+    for name in ("citeseer", "cora_ml"):
+        np.savez(f"ppnp/ppnp/data/{name}.npz", labels=label, **arrays)
 
 
 def test_docs_show_the_help_of_every_command() -> None:

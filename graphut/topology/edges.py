@@ -60,8 +60,6 @@ class Edges(Topology):
         object.__setattr__(self, "ends", ends)
         self.__post_init__()
         ends = self.ends
-        if len(ends) % 2:
-            raise ValueError(f"edges: the last source, {ends[-1]}, has no destination")
         if ends and min(ends) < 0:
             raise ValueError(f"edges: positions must be at least 0, got {min(ends)}")
         pairs = sorted(set(zip(ends[1::2], ends[::2], strict=True)))

@@ -118,7 +118,6 @@ def test_topologies_refuse_what_does_not_fit() -> None:
     refuses("token 0 of a target no sou", cross_layout, "test_back:1", [2], [3], **CROSS)
     refuses("combine two topologies, got", tp.Intersection, Causal(), "causal")
     refuses("2 sources but 1 destinations", tp.from_edges, [0, 1], [0])
-    refuses("the last source, 4, has no destination", tp.Edges, 0, 1, 4)
     refuses("positions must be at least 0, got -1", tp.Edges, 0, -1)
     refuses(r"edges: ends must be an integer, got 0\.5", tp.from_edges, [0.5], [0])
     for mask in (MASK.int(), MASK.bool()[0], [[True]]):
