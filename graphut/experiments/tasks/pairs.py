@@ -15,6 +15,8 @@ from graphut.models.config import ModelConfig, UniversalTransformerConfig
 from graphut.subwords import BYTES, Subwords, tokenizers_package
 from graphut.vocabulary import Characters, Vocabulary, symbol_of
 
+_FEW = 1000
+
 
 class _Line(NamedTuple):
     """The texts of a pair, and `place`, the name of its file and its line number."""
@@ -108,6 +110,17 @@ class Pairs(PairTask):
         kind = Characters if self.characters else Vocabulary
         split = (lambda text: map(symbol_of, text)) if self.characters else str.split
         return kind(sorted({x for line in self._data for x in split(line[side])}))
+
+    @property
+    def description(self) -> str:
+        train, validation, test = (len(self._lines[part]) for part in PARTS)
+        said = f"read {train}/{validation}/{test} pairs for training/validation/test"
+        if train < _FEW:
+            said += (
+                f"; warning: with fewer than {_FEW:,} training pairs a model mostly learns them by "
+                "heart: expect a low accuracy on others"
+            )
+        return said
 
     def check_config(self, config: ModelConfig) -> None:
         """Raise `ValueError`, with file and line, if a line is too long for the model."""

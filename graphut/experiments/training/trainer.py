@@ -280,13 +280,13 @@ def halting_warning(part: str, steps: float, max_steps: int, accuracy: float) ->
     """Return a warning if `part` ("encoder", ...) takes about 1 or `max_steps` steps, else None."""
     if max_steps > 1 and steps <= _COLLAPSED and accuracy < _LEARNED:
         advice = (
-            "it halts at once. Use a lower ponder_weight, a longer ponder_warmup, a more negative "
-            "halting_bias, or halting_gain 0."
+            "it halts at once. Use a lower --ponder-weight, a longer --ponder-warmup, a more "
+            "negative --halting-bias, or --halting-gain 0."
         )
     elif max_steps > 1 and steps > max_steps - _AT_CAP:
         advice = (
-            "it never halts before the cap. Use a higher ponder_weight, halting_bias or max_steps, "
-            "or a rule with a lower threshold."
+            "it never halts before the cap. Use a higher --ponder-weight, --halting-bias or "
+            "--max-steps, or a --rule with a lower threshold."
         )
     else:
         return None
