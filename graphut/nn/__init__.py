@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from graphut.nn.presets import HALTING_PRESETS
     from graphut.nn.propagation import AdaptivePropagation
     from graphut.nn.recurrence import AdaptiveRecurrence
-    from graphut.nn.registers import BestEdges, RegisterMessages
+    from graphut.nn.registers import RegisterMessages
     from graphut.nn.rules import (
         ACT,
         Convergence,
@@ -48,7 +48,6 @@ __all__ = [
     "AdaptivePropagation",
     "AdaptiveRecurrence",
     "AttentionRecord",
-    "BestEdges",
     "ConvAsAttention",
     "Convergence",
     "Decision",

@@ -1,7 +1,6 @@
 """A graph convolution with a separate depth for each node, called as in PyG and DGL."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from numbers import Integral
 from typing import Any
 
@@ -173,14 +172,10 @@ class AdaptiveConv(GraphCall):
         check_feat(x, "source", layout.num_src, width, self.input_map)
         edge_dim = getattr(self.recurrence.steps[0].attention, "edge_dim", None)
         if edge_attr is not None and edge_attr.shape != (layout.num_edges, edge_dim):
-            if edge_dim is None:
-                raise ValueError(
-                    f"this layer reads no edge_attr, got shape {tuple(edge_attr.shape)}; "
-                    "AdaptiveConv(..., heads=4, edge_dim=3) reads 3 features per edge"
-                )
             raise ValueError(
                 f"edge_attr must be (E, edge_dim) = ({layout.num_edges}, {edge_dim}), got shape "
-                f"{tuple(edge_attr.shape)}; AdaptiveConv(..., edge_dim=3) reads 3 features per edge"
+                f"{tuple(edge_attr.shape)}; AdaptiveConv(..., heads=4, edge_dim=3) reads "
+                "3 features per edge"
             )
 
     def __repr__(self) -> str:
@@ -205,9 +200,7 @@ def check_conv_options(
     known: Any = make_recurrence.__kwdefaults__
     unknown = [name for name in options if name not in known]
     if unknown:
-        near = get_close_matches(unknown[0], [*known, "max_steps", "dropout", "input_dropout"], n=1)
-        advice = f"did you mean {near[0]!r}?" if near else f"the other options are {[*known]}"
-        raise TypeError(f"unknown argument {unknown[0]!r}; {advice}")
+        raise TypeError(f"unknown argument {unknown[0]!r}; the other options are {[*known]}")
     check_sizes(out_channels=out_channels, heads=heads, max_steps=max_steps, edge_dim=edge_dim)
     for size in in_channels:
         if not isinstance(size, Integral) or (size != -1 and size < 1):

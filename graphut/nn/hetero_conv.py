@@ -95,13 +95,11 @@ class HeteroAdaptiveConv(Recorded):
         for source, _, target in self.edge_types:
             self._check_types("node types", {source, target}, self.node_types)
         if isinstance(in_channels, Mapping):
-            self._check_types("node types of in_channels", in_channels, self.node_types)
-            for kind in self.node_types:
-                if kind not in in_channels:
-                    raise ValueError(
-                        f"in_channels has no {kind!r}: it needs the number of features of each "
-                        "node type in metadata"
-                    )
+            if {*in_channels} != {*self.node_types}:
+                raise ValueError(
+                    f"in_channels must have the number of features of each node type in metadata, "
+                    f"{self.node_types}, got {dict(in_channels)}"
+                )
             sizes = [in_channels[kind] for kind in self.node_types]
         else:
             sizes = [in_channels] * len(self.node_types)

@@ -50,8 +50,8 @@ class MessageAggregation(Aggregation):
     Raises
     ------
     ValueError
-        If an aggregator is unknown, if `edge_dim` is below 1, or if the attention does not have
-        `feats` features and the same `edge_dim`.
+        If an aggregator is unknown, or if the attention does not have `feats` features and the
+        same `edge_dim`.
 
     Examples
     --------
@@ -80,8 +80,6 @@ class MessageAggregation(Aggregation):
                 f"attention must have {feats} features in and out, but has in_feats="
                 f"{attention.in_feats} and out_feats={attention.out_feats}"
             )
-        if edge_dim is not None and edge_dim < 1:
-            raise ValueError(f"edge_dim must be at least 1, got {edge_dim}")
         if edge_dim is not None and attention is not None and attention.edge_dim != edge_dim:
             raise ValueError(
                 f"attention must have edge_dim={edge_dim} too, but has {attention.edge_dim}"
@@ -119,14 +117,11 @@ class MessageAggregation(Aggregation):
         Messages are the ReLU terms of the class's formula; with `edge_dim`, only :math:`W y_j`.
         Without attention, return only these.
         """
-        messages = self._messages(feat_src)
+        messages: Tensor = self.message(feat_src)
+        messages = messages.relu() if self.edge is None else messages
         if self.attention is None:
             return messages
         return torch.cat([self.attention.project(feat_src), messages], 1)
-
-    def _messages(self, feat_src: Tensor) -> Tensor:
-        messages: Tensor = self.message(feat_src)
-        return messages.relu() if self.edge is None else messages
 
     def attend(
         self,
@@ -141,7 +136,7 @@ class MessageAggregation(Aggregation):
         if options.pop("edge_weight", None) is not None:
             raise ValueError("messages have no edge_weight: use MultiHeadAttention alone")
         width, edge_feat = self.message.out_features, options.get("edge_feat")
-        messages = self.aggregate(layout, stored[:, -width:], frontier, edge_feat)
+        messages = self._aggregate(layout, stored[:, -width:], frontier, edge_feat)
         if self.attention is not None:
             keys = stored[:, :-width]
             result = self.attention(layout, rows, stored=keys, frontier=frontier, **options)
@@ -152,7 +147,7 @@ class MessageAggregation(Aggregation):
         self.refuse("MessageAggregation without attention", options)
         return messages, None
 
-    def aggregate(
+    def _aggregate(
         self,
         layout: EdgeLayout,
         messages: Tensor,
@@ -179,14 +174,13 @@ class MessageAggregation(Aggregation):
                     reduced.append(row_maxima(sent, *edges).clamp_min(0.0))
                 elif name == "max":
                     reduced.append(neighbor_max(layout, sent, frontier))
+                elif edges is not None:
+                    reduced.append(row_sums(sent, *edges))
                 else:
-                    total = (
-                        neighbor_sum(layout, sent, frontier=frontier)
-                        if edges is None
-                        else row_sums(sent, *edges)
-                    )
-                    check_finite(message_sum=total)
-                    reduced.append(total.log1p())
+                    reduced.append(neighbor_sum(layout, sent, frontier=frontier))
+                if name == "sum":
+                    check_finite(message_sum=reduced[-1])
+                    reduced[-1] = reduced[-1].log1p()
         return self.output(torch.cat(reduced, 1).to(messages.dtype))
 
     def extra_repr(self) -> str:

@@ -19,15 +19,6 @@ _SHARPNESS = 10.0  # of the softmax over in-edges in training, for keys of about
 _MARGIN = 1.0  # an edge takes part if its entry of the table is at most this far below the best
 
 
-class BestEdges(NamedTuple):
-    """The in-edge from which each node takes its register; see `RegisterMessages`."""
-
-    register: Tensor  #: `(A,)`, the key of the edge, or 0 if the node holds no register
-    is_held: Tensor  #: `(A,)` bool, whether the node holds a register
-    source: Tensor  #: `(A,)` int64, the source of the edge (the pointer), or -1 if there is none
-    edge: Tensor  #: `(A,)` int64, the edge, or -1 if there is none
-
-
 class RegisterMessages(Aggregation):
     r"""Give each node the best key of its in-edges, by an operation that is learned.
 
@@ -142,7 +133,8 @@ class RegisterMessages(Aggregation):
         else:
             is_best = _with_best_key(edges, len(rows))
             best = _first_edges(edges, is_best, len(rows), [edges.source])
-            register, held = best.register, best.is_held.to(rows.dtype)
+            row, zero = edges.row[best], edges.key.new_zeros(len(rows))
+            register, held = zero.index_copy(0, row, edges.key[best]), zero.index_fill(0, row, 1.0)
         # Injected in the next round, the first state decides the sign: it is 1 or -1.
         return torch.stack([register, held, rows[:, 2].sign() / 4], 1), None
 
@@ -151,24 +143,17 @@ class RegisterMessages(Aggregation):
 
         In evaluation it is 0 for the best edge, and `-inf` for all others.
         """
-        if not self.training:
-            best = self.best_edges(layout, states, edge_feat)
-            logits = states.new_full((layout.num_edges,), -torch.inf)
-            return logits.index_fill(0, best.edge[best.is_held], 0.0)
-        edges = self._edges(layout, states[: layout.num_dst], states, None, edge_feat)
-        likely = _log_shares(edges, layout.num_dst)
-        return torch.empty_like(likely).index_copy(0, edges.edge, likely)
-
-    def best_edges(
-        self, layout: EdgeLayout, states: Tensor, edge_feat: Tensor | None = None
-    ) -> BestEdges:
-        """Return the best in-edge of each destination, given the states of all sources."""
-        edges = self._edges(layout, states[: layout.num_dst], states, None, edge_feat)
-        is_best = _with_best_key(edges, layout.num_dst)
-        ranks = [edges.source, edges.edge]
+        nodes = layout.num_dst
+        edges = self._edges(layout, states[:nodes], states, None, edge_feat)
+        if self.training:
+            likely = _log_shares(edges, nodes)
+            return torch.empty_like(likely).index_copy(0, edges.edge, likely)
+        is_best, ranks = _with_best_key(edges, nodes), [edges.source, edges.edge]
         if bool(edges.adds_nothing.any()):
             ranks.insert(0, _edges_from_starts(edges, is_best, layout.num_src)[edges.source])
-        return _first_edges(edges, is_best, layout.num_dst, ranks)
+        best = _first_edges(edges, is_best, nodes, ranks)
+        logits = states.new_full((layout.num_edges,), -torch.inf)
+        return logits.index_fill(0, edges.edge[best], 0.0)
 
     def _edges(
         self,
@@ -262,18 +247,17 @@ def _edges_from_starts(edges: _Candidates, is_best: Tensor, nodes: int) -> Tenso
 
 def _first_edges(
     edges: _Candidates, is_best: Tensor, num_rows: int, ranks: Sequence[Tensor]
-) -> BestEdges:
-    """Return for each row the edge with the best key that comes first by `ranks`, `(E,)` each."""
+) -> Tensor:
+    """Return the edges with the best keys that come first in their rows by `ranks`, `(E,)` each.
+
+    A row whose best edge has no register has none of them.
+    """
     row, chosen = edges.row, is_best.nonzero()[:, 0]
     for rank in ranks:
         rank, each = rank[chosen], row[chosen]
         first = rank.new_empty(num_rows).scatter_reduce(0, each, rank, "amin", include_self=False)
         chosen = chosen[rank == first[each]]
-    chosen = chosen[edges.is_held[chosen] > 0]
-    none = torch.full((num_rows,), -1, device=row.device)
-    source, edge = (none.index_copy(0, row[chosen], x[chosen]) for x in (edges.source, edges.edge))
-    register = edges.key.new_zeros(num_rows).index_copy(0, row[chosen], edges.key[chosen])
-    return BestEdges(register, source >= 0, source, edge)
+    return chosen[edges.is_held[chosen] > 0]
 
 
 def _has_self_loops(layout: EdgeLayout) -> bool:

@@ -108,7 +108,7 @@ def test_hetero_adaptive_conv_refuses() -> None:
     refuses(r"there are edges of \('a', .*but x has no 'a'", conv, {"p": X["p"]}, EDGES)
     infinite = {"a": X["a"], "p": X["p"] / 0}
     refuses(r"x\['p'\]\[0, 0\] is -?inf: it must be finite", conv, infinite, EDGES)
-    refuses("in_channels has no 'p': it needs the number of feat", build, sizes={"a": 4})
+    refuses(r"of each node type in metadata, \['a', 'p'\], got {'a': 4}", build, sizes={"a": 4})
     refuses(r"conv\(data.x_dict, data.edge_index_dict\), .*; got conv\(dict\)", conv, X)
     refuses(r"edge_index of .*x has only 3 row", conv, {"a": X["a"], "p": X["p"][:3]}, EDGES)
     refuses("5 'p' nodes, but x has no 'p'", conv, graph, {"a": X["a"]})

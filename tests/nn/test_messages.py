@@ -182,7 +182,6 @@ def test_messages_refuse_what_does_not_fit() -> None:
     refuses(r"aggregators must be .*, got \(\)", make, aggregators=[])
     refuses("aggregators must be", make, aggregators=["max", "max"])
     refuses("must have 6 features in and out, but", make, attention=MultiHeadAttention(8, 2))
-    refuses("edge_dim must be at least 1, got 0", make, edge_dim=0)
     refuses("must have edge_dim=3 too, but has None", make, attention=ATTENTION, edge_dim=3)
     for layer in (aggregation(), aggregation(attends=True), hooked()):
         refuses("no edge_weight: ", call, layer, edge_weight=torch.ones(8).double())

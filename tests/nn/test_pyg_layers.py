@@ -134,18 +134,6 @@ def test_transformer_conv_in_jit_trace_takes_other_graphs() -> None:
         torch.jit.trace(LayerAsConv(MultiHeadAttention(8, 2)), (torch.zeros(4, 8), EDGES))
 
 
-def test_transformer_conv_in_hetero_conv() -> None:
-    torch.manual_seed(0)
-    data, results = hetero_data(), []
-    mine = pyg.HeteroConv({ends: TransformerConv((-1, -1), 4) for ends in data.edge_types})
-    other = pyg.HeteroConv({ends: pyg.TransformerConv((-1, -1), 4) for ends in data.edge_types})
-    for layer in (mine, other):
-        layer(data.x_dict, data.edge_index_dict)
-        layer.load_state_dict(mine.state_dict())
-        results.append(layer(data.x_dict, data.edge_index_dict))
-    assert_same(list(results[0].values()), list(results[1].values()), 1e-5)
-
-
 def explainer_of(model: nn.Module, algorithm: Any) -> Explainer:
     return Explainer(
         model,
