@@ -100,11 +100,11 @@ def find_untrained() -> set[tuple[Any, ...]]:
     """Return the runs that did not train.
 
     Such a run gets fewer than four fifths as many training labels right as another run on the same
-    data, with the same optimizer and at most as many epochs, and is worse on the validation set.
+    data, with at most as many epochs, and is worse on the validation set.
     """
     found, order = set(), ["training_accuracy", "validation"]
     rows = RUNS[(RUNS["set"] == "test") & (RUNS["preset"] != "waking")]
-    for _, group in rows.groupby(["label", rows["options"].str.contains("--optimizer muon")]):
+    for _, group in rows.groupby("label"):
         group = group.sort_values(order, ascending=[False, True])
         for run in group.itertuples():
             best = group[group["epoch_limit"] <= run.epoch_limit].iloc[0]

@@ -18,11 +18,7 @@ class TrainingConfig(CheckedConfig):
 
     epochs: int = option(60, "largest number of passes over the training examples", least=1)
     batch_size: int = option(64, "number of examples in a batch", least=1)
-    optimizer: Literal["adamw", "adam", "muon"] = option(
-        "adamw",
-        "optimizer; muon: Muon at twice the learning rate for the weight matrices of steps, adamw "
-        "for other weights",
-    )
+    optimizer: Literal["adamw", "adam"] = option("adamw", "optimizer")
     learning_rate: float = option(1e-3, "largest learning rate, reached after the warm-up")
     warmup: int = option(
         400,

@@ -94,7 +94,6 @@ AVERAGED = replace(CONFIG, ema=0.5)
     [
         (replace(CONFIG, optimizer="adam"), 0.0),
         (replace(CONFIG, ponder_warmup=5), 0.3),
-        (replace(CONFIG, optimizer="muon"), 0.0),
         (AVERAGED, 0.0),
     ],
 )
