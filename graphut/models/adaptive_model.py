@@ -137,13 +137,11 @@ class AdaptiveModel(nn.Module):
         """Return the configuration with the current rules and number of steps."""
         recurrence = self._recurrences[0]
         final = recurrence._evaluation_rule  # None if it is derived from `rule`
-        now: dict[str, Any] = {}
+        now: dict[str, Any] = {"max_steps": recurrence.max_steps}
         if self.config.adaptive:
             now["rule"] = recurrence.rule.spec()
         elif recurrence._rule:  # set after the model was built with `FixedDepth`
             final = recurrence.evaluation_rule
-        if self.config.step_signal != "learned":  # else the number of its vectors stays
-            now["max_steps"] = recurrence.max_steps
         return replace(self.config, evaluation_rule=final.spec() if final else "", **now)
 
     @property

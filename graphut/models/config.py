@@ -61,11 +61,11 @@ class ModelConfig(CheckedConfig):
     symmetric_init: bool = option(
         False, "initialise keys as queries, so that tokens first attend to similar tokens"
     )
-    position_signal: Literal["sinusoidal", "sinusoidal0", "learned", "none"] = option(
-        "sinusoidal", "position signal: sinusoids from 1 or 0, or max_length learned vectors"
+    position_signal: Literal["sinusoidal", "sinusoidal0", "none"] = option(
+        "sinusoidal", "position signal: sinusoids from 1 or 0"
     )
-    step_signal: Literal["sinusoidal", "sinusoidal0", "learned", "none"] = option(
-        "sinusoidal", "signal of the number of the step; learned: max_steps vectors"
+    step_signal: Literal["sinusoidal", "sinusoidal0", "none"] = option(
+        "sinusoidal", "signal of the number of the step: sinusoids from 1 or 0"
     )
     inject_input: bool = option(False, "add a token's initial state again at every step")
     noise: float = option(
@@ -116,8 +116,6 @@ class ModelConfig(CheckedConfig):
         if any(topology.has_extra_nodes for topology in topologies):
             positionwise = "'positionwise' if a topology has extra nodes, which are not tokens"
             self._check("transition", self.transition == "positionwise", positionwise)
-            between = "other than 'learned' if a topology has extra nodes between positions"
-            self._check("position_signal", self.position_signal != "learned", between)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as a dictionary that JSON can represent."""
@@ -183,8 +181,6 @@ class UniversalTransformerConfig(ModelConfig):
         encoder = self._parsed("encoder_topology", parse)
         decoder = self._check_causal("decoder_topology")
         cross = self._parsed("cross_topology", parse)
-        one = self.source_positions == "start" or self.position_signal != "learned"
-        self._check("position_signal", one, "other than 'learned' if source_positions is 'both'")
         even = self.d_model % 2 == 0
         self._check_defaults(even, f"if d_model is odd, {self.d_model}", "source_positions")
         self._check("cross_topology", not cross.has_extra_nodes, "one without extra nodes")
@@ -239,9 +235,6 @@ class UniversalGraphTransformerConfig(ModelConfig):
         "attention",
         "attention; GATConv or GINConv of DGL; registers: exact numbers in place of states; or "
         "none: only messages",
-    )
-    topology: str = option(
-        "", "edges to add to those of the graph, such as 'complete' or 'expander:4@7'; '' for none"
     )
     messages: Literal["none", "max", "sum", "max+sum"] = option(
         "none", "messages to aggregate beside attention: maximum, logarithm of the sum, or both"
@@ -311,15 +304,11 @@ class UniversalGraphTransformerConfig(ModelConfig):
             self._check("answer_at", self.answer_at == "edge", f"'edge' {where}")
             self._check("num_kinds", self.num_kinds > 1, f"at least 2 {where}: starts and others")
             self._check("edge_feats", self.edge_feats <= 1, f"at most 1 {where}, the weight")
-            without = ("depth_modulus", "quantize", "initial_noise", "noise", "topology")
+            without = ("depth_modulus", "quantize", "initial_noise", "noise")
             self._check_defaults(False, where, *without)
         types = len(self.edge_types.split())
         enough = f"at least {types}, one for each of edge_types"
         self._check("edge_feats", self.edge_feats >= types, enough)
-        if self.topology:
-            added = self._parsed("topology", parse)
-            fits = self.answer_at != "edge" and not added.has_extra_nodes
-            self._check("topology", fits, "one without extra nodes, or '' where edges answer")
         unordered = ("max_offset", "transition")
         self._check_defaults(False, "in graphs, whose nodes are in no order", *unordered)
         where, attends = f"where layer is {self.layer!r}", self.layer == "attention"

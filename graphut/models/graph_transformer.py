@@ -12,7 +12,6 @@ from torch.nn.functional import dropout
 from graphut._dgl import DGLGraph, dgl
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.checks import check_tensor
-from graphut.attention.layout import layout_from_edges
 from graphut.attention.ragged import row_log_sums
 from graphut.attention.tracing import is_tracing
 from graphut.models.adaptive_model import AdaptiveModel
@@ -42,7 +41,6 @@ from graphut.nn import (
 )
 from graphut.nn.checks import check_feat, check_same_nodes
 from graphut.nn.graph_call import from_edge_index
-from graphut.topology import Topology, parse
 
 
 class UniversalGraphTransformer(AdaptiveModel):
@@ -72,7 +70,6 @@ class UniversalGraphTransformer(AdaptiveModel):
 
     def __init__(self, config: UniversalGraphTransformerConfig) -> None:
         super().__init__(config)
-        self.topology = parse(config.topology) if config.topology else None
         self.auxiliary: nn.Module | None = None
         if config.layer == "registers":
             self.encoder = _register_recurrence(config)
@@ -200,12 +197,6 @@ class UniversalGraphTransformer(AdaptiveModel):
             if rows is not None:
                 check_tensor(rows, name)
         layout = as_layout(graph).to(self.device)
-        if self.topology is not None:
-            if layout.halo is not None:
-                raise ValueError("a topology adds edges, which a part of a graph does not support")
-            if edge_weights is not None or edge_feats is not None:
-                raise ValueError("a topology adds edges, which have no weights and features")
-            layout = layout.cached(_with_edges, self.topology)
         if edge_weights is not None:
             options["edge_bias"] = self._log_weights(edge_weights)
         if edge_feats is not None:
@@ -372,21 +363,6 @@ def _graph_means(layout: EdgeLayout, states: Tensor) -> Tensor:
     if layout.halo is not None:
         mean = layout.halo.sum(mean * layout.num_dst) / layout.halo.num_nodes
     return mean.to(states.dtype)
-
-
-def _with_edges(layout: EdgeLayout, topology: Topology) -> EdgeLayout:
-    """Return a layout with the edges of a topology added to each graph, without duplicates."""
-    added = topology.layout(layout.dst_lengths.tolist()).to(layout.device)
-    edges = [torch.stack(each.in_edges()[:2]) for each in (layout, added)]
-    target, source = torch.cat(edges, 1).unique(dim=1)
-    return layout_from_edges(
-        source,
-        target,
-        num_src=layout.num_src,
-        num_dst=layout.num_dst,
-        src_lengths=layout.src_lengths,
-        dst_lengths=layout.dst_lengths,
-    )
 
 
 def _neighbour_layer(

@@ -9,14 +9,12 @@ from graphut.nn import (
     AdaptiveRecurrence,
     HaltingUnit,
     InputNoise,
-    LearnedSignal,
     MultiHeadAttention,
     PositionwiseTransition,
     SeparableConvTransition,
     UniversalTransformerStep,
     parse_rule,
 )
-from graphut.nn.signals import Signal
 from graphut.nn.transition import Transition
 
 
@@ -69,18 +67,11 @@ def make_recurrence(
         evaluation_rule=parse_rule(config.evaluation_rule) if config.evaluation_rule else None,
         max_steps=config.max_steps,
         halted=config.halted,
-        position_signal=_position_signal(config),
+        position_signal=None if config.position_signal == "none" else config.position_signal,
         step_signal=None if config.step_signal == "none" else config.step_signal,
         inject_input=config.inject_input,
         **{"noise": noise, **options},
     )
-
-
-def _position_signal(config: ModelConfig) -> Signal | str | None:
-    if config.position_signal != "learned":
-        return None if config.position_signal == "none" else config.position_signal
-    # Positions start at 0 with add_bos_eos, and random offsets extend them.
-    return LearnedSignal(config.max_length + config.max_offset + 1, config.d_model, first=0)
 
 
 def _transition(config: ModelConfig, *, causal: bool) -> Transition:

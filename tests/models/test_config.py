@@ -12,7 +12,7 @@ BOTH_ENDS = {"source_positions": "both"}
 STAR_ENCODER = {"encoder_topology": "star"}
 
 
-SEPCONV, LEARNED = {"transition": "sepconv"}, {"position_signal": "learned"}
+SEPCONV = {"transition": "sepconv"}
 THRESHOLD = {"evaluation_rule": "threshold"}
 UNSHARED = {"adaptive": False, "share_weights": False}
 LANGUAGE: Any = partial(UniversalTransformerLMConfig, vocab_size=9)
@@ -27,8 +27,6 @@ def test_configs_refuse_options_that_do_not_fit_together() -> None:
     refuses("^cross_topology must be one without extra nodes; got", small, cross_topology="star")
     refuses("^kernel_size must be odd; got 4", small, **SEPCONV, kernel_size=4)
     refuses("^transition must be 'positionwise' if a topology", small, **SEPCONV, **STAR_ENCODER)
-    refuses("^position_signal must be other than 'learned' if", small, **LEARNED, **BOTH_ENDS)
-    refuses("^position_signal must be other than 'learned' if", small, **LEARNED, **STAR_ENCODER)
     refuses("^restart_after must be 0 if .*; got 2", small, restart_after=2, **BOTH_ENDS)
     refuses("^restart_after must be 0 if .*; got 2", small, restart_after=2, **STAR_ENCODER)
     refuses("^share_embeddings must be False if", small, share_embeddings=True, source_vocab=9)

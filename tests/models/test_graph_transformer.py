@@ -62,29 +62,6 @@ def plain_logits(model: Any, states: Tensor, feats: Tensor | None = None) -> Ten
     return states @ model.output.weight.T + model.output.bias  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("answer_at", ["node", "graph"])
-def test_graph_transformer_adds_the_edges_of_a_topology(answer_at: str) -> None:
-    model = build(answer_at=answer_at, topology="window:1")
-    source, target = graph().edges()
-    edges = {*zip(source.tolist(), target.tolist(), strict=True)}
-    for nodes in (range(4), range(4, 7)):
-        edges |= {(i, j) for i in nodes for j in nodes if abs(i - j) <= 1}
-    plain = build(answer_at=answer_at)
-    plain.load_state_dict(model.state_dict())
-    whole = dgl.graph(tuple(zip(*sorted(edges), strict=True)))
-    whole.set_batch_num_nodes(graph().batch_num_nodes())
-    whole.set_batch_num_edges(
-        torch.tensor([sum(i in nodes for i, _ in edges) for nodes in (range(4), range(4, 7))])
-    )
-    found, expected = model(graph(), NODES), plain(whole, NODES)
-    assert found.ponder.layout.num_edges == len(edges) > graph().num_edges()
-    assert_same([found.logits], [expected.logits])
-    assert torch.equal(found.ponder.steps, expected.ponder.steps)
-    layout = as_layout(graph())
-    first, again = (model(layout, NODES).ponder.layout for _ in range(2))
-    assert first is again  # the edges are added once
-
-
 @pytest.mark.parametrize("row", ROWS, ids=name_of)
 def test_graph_transformer_equals_the_dense_recurrence(row: dict[str, Any]) -> None:
     model = build(**row)
@@ -276,8 +253,6 @@ def test_graph_transformer_refuses_what_does_not_fit() -> None:
     refuses("edge_weights must not be negative; got -0.5", run, edge_weights=ONES - 1.5)
     refuses("'attention', but the model has layer='gin'", run, edge_weights=ONES, layer="gin")
     refuses("the model has layer='none'", run, edge_weights=ONES, layer="none", messages="max")
-    refuses("must be one without extra nodes, or ''", build, topology="star")
-    refuses("must be one without extra nodes", build, topology="complete", answer_at="edge")
     half_empty = dgl.batch([dgl.graph(([0], [0])), dgl.graph(([], []), num_nodes=0)])
     refuses("graph 1 .* has no nodes to", build(answer_at="graph"), half_empty, NODES[:1])
     refuses(r"input_dropout must be 0 where nodes .*; got 0\.5", build, input_dropout=0.5)

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 import torch.distributed as dist
 
@@ -84,7 +83,5 @@ def test_forward_on_parts_equals_the_whole_graph(tmp_path: Path) -> None:
                 if grad is not None:
                     dist.all_reduce(grad)
                     assert_same([grad], [whole])
-        with pytest.raises(ValueError, match="a topology adds edges, which a part"):
-            make_model(topology="window:1")(part.layout, feat.detach()[part.nodes])
 
     run_together(check, tmp_path)

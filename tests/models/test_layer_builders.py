@@ -83,7 +83,7 @@ def test_make_recurrence_gives_each_layer_its_own_weights() -> None:
     assert all(step.cross_attention is not None for step in part.step)
 
 
-NAMES = ("sinusoidal", "sinusoidal0", "learned", "none")
+NAMES = ("sinusoidal", "sinusoidal0", "none")
 SIGNALLED = covering(
     position_signal=NAMES,
     step_signal=NAMES,
@@ -106,24 +106,6 @@ def test_make_recurrence_gives_training_decoding_and_folders_the_same_signals(
     model.train()(SOURCES, TARGETS).logits.sum().backward()
     for name, weight in model.named_parameters():
         assert weight.grad is not None or not name.endswith("_signal.weight")
-
-
-@pytest.mark.parametrize("add_bos_eos", [False, True])
-def test_learned_positions_reach_as_far_as_the_longest_sentence(add_bos_eos: bool) -> None:
-    options = {"max_length": 6, "max_offset": 2, "add_bos_eos": add_bos_eos}
-    model = build_model(position_signal="learned", **options).train()
-    for _ in range(20):
-        model([[2] * (4 if add_bos_eos else 6)], [[2] * 5])
-
-
-def test_learned_steps_keep_their_number_in_a_folder(tmp_path: Path) -> None:
-    model = build_model(step_signal="learned")
-    model.max_steps = 2
-    model.save_pretrained(tmp_path)
-    again = UniversalTransformer.from_pretrained(tmp_path)
-    assert again.max_steps == 5
-    again.max_steps = 6
-    refuses("of size 5 has rows for 1 to 5, not for 6", logits_of, again)
 
 
 def test_max_steps_of_a_plain_transformer_cannot_change() -> None:

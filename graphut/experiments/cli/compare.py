@@ -67,7 +67,10 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
     if compare.task not in TASKS:
         task_options.read_options("train", [compare.task])  # ends with an error
     names = [each.name for each in fields(TASKS[compare.task].config_kind)]
-    topology = flag(next(name for name in ("encoder_topology", "topology") if name in names))
+    known = [flag(name) for name in ("encoder_topology", "topology") if name in names]
+    if not known:
+        raise ValueError(f"{compare.task} has graphs with edges of their own: name sort or char-lm")
+    [topology] = known
     for each in rest:
         if each.partition("=")[0] in ("--seed", topology):
             raise ValueError(f"{each} has another value in each run: leave it out (see --seeds)")

@@ -146,18 +146,12 @@ class Graphs(GraphTask):
         return "; ".join(hints)
 
     def check_config(self, config: ModelConfig) -> None:
-        """Check that layer and topology support weights, features and types of edges."""
+        """Check that the layer supports weights of edges."""
         layer = getattr(config, "layer", "attention")
         weighted = [file.place for file in self._files if file.graph.weights is not None]
         if weighted and layer != "attention":
             raise ValueError(
                 f"{weighted[0]} has edge weights, which need --layer attention, not {layer}"
-            )
-        topology = getattr(config, "topology", "")
-        if topology and (weighted or self.edge_feats):
-            raise ValueError(
-                f"{self.data} has weights, features or types of edges, which the edges of "
-                f"--topology {topology} lack: leave out --topology, or these attributes"
             )
 
     @cached_property

@@ -96,9 +96,9 @@ def test_graphs_are_refused_before_a_run_is_written(
     graph = networkx.karate_club_graph()  # it has weights
     networkx.set_node_attributes(graph, networkx.get_node_attributes(graph, "club"), "label")
     networkx.write_graphml(graph, path := tmp_path / "weights.graphml")
-    messages[str(path)] = "--topology window:1 lack: leave out --topology, or"
+    messages[str(path)] = "weights.graphml has edge weights, which need --layer attention, not gin"
     for name, message in messages.items():
-        options = ["--data", name, "--out", tmp_path / "run", "--topology", "window:1"]
+        options = ["--data", name, "--out", tmp_path / "run", "--layer", "gin"]
         assert message in refusal("train", "graphs", *options, *TINY.split())
         assert not (tmp_path / "run").exists()
 
