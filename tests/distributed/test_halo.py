@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from graphut.attention import EdgeLayout
-from graphut.distributed import Halo, Part, cut_graph, topology_part
+from graphut.distributed import Halo, Part, cut_graph
 from graphut.nn import (
     ACT,
     AdaptiveRecurrence,
@@ -23,7 +23,6 @@ from graphut.nn import (
     Quantized,
     ScheduledHalting,
 )
-from graphut.topology import Causal, Window
 from tests.experiments.training.together import run_together
 from tests.helpers import assert_same, layout_of, normal, pairs_of, refuses
 from tests.nn.cases import FEATS, HALTED, RULES, Case, build_case, build_step, randomised
@@ -211,18 +210,6 @@ def check_calls(rank: int) -> None:
     assert part.halo.sum(total).item() == 4.0 and total.grad == torch.tensor(2.0 * (rank + 1))
 
 
-def check_sentences(rank: int) -> None:
-    """Check windows over contiguous parts of a sentence, in one of two processes."""
-    for topology in (Window(2), Window(3) & Causal(), Causal()):
-        part = topology_part(topology, 12, rank, dist.get_world_size())
-        for case in (case_of(ACT()), waking_case()):
-            case.graph = topology.layout([12])
-            wanted = alone(case)
-            found, grads = together(case, part)
-            assert_same([found[0], found[2]], [wanted[0][0][part.nodes], wanted[0][2][part.nodes]])
-            assert_same(grads, [wanted[1][0][part.nodes], *wanted[1][1:]])
-
-
 def check_errors(rank: int) -> None:
     """Check what a part of a graph does not support, in one of two processes."""
     part, layer = own_part(GRAPH, CUTS[2]), waking_case().layer
@@ -246,7 +233,6 @@ def test_recurrences_on_parts_equal_the_whole_graph(processes: int, tmp_path: Pa
         for name, case, wanted in expected[:: processes - 1]:  # three processes are slower
             print(name)  # for the log of a failure
             compare(case, wanted, CUTS[processes])
-        check_sentences(dist.get_rank())
         if processes == 2:
             check_calls(dist.get_rank())
             check_errors(dist.get_rank())

@@ -1,22 +1,18 @@
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-import torch.distributed as dist
 
-from graphut.distributed import assign_parts, cut_graph, load_part, write_parts
-from tests.experiments.training.together import run_together
+from graphut.distributed import Part, assign_parts, cut_graph
 from tests.helpers import refuses
 
 EDGES = np.array([[0, 1, 2, 3, 4, 5, 0, 5], [1, 2, 3, 4, 5, 0, 3, 2]])
 
 
-@pytest.mark.parametrize("method", ["metis", "random", "contiguous"])
 @pytest.mark.parametrize("parts", [1, 2, 3, 6])
-def test_assign_parts_leaves_no_part_empty(method: str, parts: int) -> None:
-    assert sorted(set(assign_parts(EDGES, 6, parts, method))) == [*range(parts)]
+def test_assign_parts_leaves_no_part_empty(parts: int) -> None:
+    assert sorted(set(assign_parts(EDGES, 6, parts))) == [*range(parts)]
 
 
 def test_assign_parts_by_metis_cuts_few_edges() -> None:
@@ -26,11 +22,8 @@ def test_assign_parts_by_metis_cuts_few_edges() -> None:
     assert abs(int(part_of.sum()) - 50) <= 5
 
 
-def test_assign_parts_refuses() -> None:
-    refuses(
-        "parts must be at least 1 and at most 6 nodes, got 7", assign_parts, EDGES, 6, 7, "metis"
-    )
-    refuses("method must be .*, got 'x'", assign_parts, EDGES, 6, 2, "x")
+def test_assign_parts_refuses_more_parts_than_nodes() -> None:
+    refuses("parts must be at least 1 and at most 6 nodes, got 7", assign_parts, EDGES, 6, 7)
 
 
 def test_cut_graph_divides_nodes_and_edges() -> None:
@@ -47,42 +40,18 @@ def test_cut_graph_divides_nodes_and_edges() -> None:
         assert part.arrays["names"].tolist() == (part.nodes * 10).tolist()
 
 
-def test_write_parts_and_load_part(tmp_path: Path) -> None:
-    def check() -> None:
-        for name in ("two", "other"):
-            part = load_part(tmp_path / name)
-            assert torch.equal(part.nodes, parts[name][dist.get_rank()].nodes)
-            assert part.arrays["names"].tolist() == [f"n{node}" for node in part.nodes.tolist()]
-            assert part.layout.num_dst == len(part.nodes)
-        mixed = load_part(tmp_path / ("two", "other")[dist.get_rank()])
-        refuses("parts of the processes are not of one graph, or", getattr, mixed, "layout")
-        with pytest.raises(ValueError, match="3 parts, but the number of processes is 2"):
-            load_part(tmp_path / "three").layout  # noqa: B018
-        if dist.get_rank() == 1:
-            with pytest.raises(
-                FileNotFoundError, match=r"process 1 has no part in .*one: part-1 is"
-            ):
-                load_part(tmp_path / "one")
-
+def test_part_is_saved_and_loaded(tmp_path: Path) -> None:
     names = np.array([f"n{node}" for node in range(6)])
-    cuts = {"one": [0] * 6, "two": [0, 0, 1, 1, 1, 0], "other": [0, 1, 1, 1, 1, 0]}
-    cuts["three"] = [0, 1, 2, 2, 1, 0]
-    parts = {}
-    for name, part_of in cuts.items():
-        write_parts(tmp_path / name, EDGES, np.array(part_of), {"names": names})
-        parts[name] = [*cut_graph(EDGES, np.array(part_of))]
-    assert load_part(tmp_path / "one").layout.halo is None
-    with pytest.raises(FileExistsError, match=r"one is not empty, it has"):
-        write_parts(tmp_path / "one", EDGES, np.zeros(6, np.int64))
-    run_together(check, tmp_path)
-
-
-def test_load_part_refuses_damaged_files(tmp_path: Path) -> None:
-    folder = write_parts(tmp_path / "one", EDGES, np.zeros(6, np.int64))
-    (folder / "part-0" / "nodes.npy").write_bytes(b"x")
-    refuses(r"nodes.npy is not a .npy file", load_part, folder)
-    (folder / "part-0" / "nodes.npy").unlink()
-    refuses("part-0 is damaged: KeyError", load_part, folder)
-    shutil.rmtree(folder / "part-0")
-    with pytest.raises(FileNotFoundError, match="process 0 has no part in"):
-        load_part(folder)
+    for part in cut_graph(EDGES, np.array([0, 0, 1, 1, 1, 0]), {"names": names}):
+        part.save(tmp_path / "part.npz")
+        found = Part.load(tmp_path / "part.npz")
+        for name in ("nodes", "halo_nodes", "halo_sizes", "edges"):
+            assert torch.equal(getattr(found, name), getattr(part, name))
+        assert found.num_nodes == 6
+        assert found.arrays["names"].tolist() == part.arrays["names"].tolist()
+        with pytest.raises(ValueError, match="2 parts, but the number of processes is 1"):
+            found.layout  # noqa: B018
+    (tmp_path / "part.npz").write_bytes(b"x")
+    refuses(r"part.npz is damaged", Part.load, tmp_path / "part.npz")
+    [whole] = cut_graph(EDGES, np.zeros(6, np.int64))
+    assert whole.layout.halo is None
