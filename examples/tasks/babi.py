@@ -136,12 +136,6 @@ class BabiLearner(Learner[Question, Any, SentenceModel]):
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
         return {"error": 1 - metrics["accuracy"], "probability": exp(metrics["log_probability"])}
 
-    @classmethod
-    def sizes(cls, task: Any) -> dict[str, int]:
-        longest = max(max(map(len, each.sentences)) for each in chain(*task.stories.values()))
-        sizes = {"vocab_size": len(task.vocabulary), "classes": len(task.answers.symbols)}
-        return {**sizes, "longest_sentence": longest}
-
     def outcome(self, batch: list[Question], label_smoothing: float) -> Outcome:
         logits, ponder = self.model([each.sentences for each in batch])
         labels = torch.tensor([each.answer for each in batch], device=self.model.device)
@@ -199,7 +193,6 @@ class Babi(Task):
 
     name = "babi"
     presets = with_baselines(_SMALL, model_size(40, 80, 4))
-    vocabulary_names: ClassVar[Mapping[str, str]] = {"text": "vocabulary", "answer": "answers"}
     config_kind, learner = SentenceModelConfig, BabiLearner
     from_data = ("vocab_size", "classes", "longest_sentence")
     choices = ("accuracy", "log_probability")
@@ -207,6 +200,16 @@ class Babi(Task):
     data: str | Path = option(MISSING, f"folder of bAbI; {_ORIGIN}")
     tasks: str = option("1", 'which of the 20 tasks, as in "1,2,18-20", or "all"')
     size: Literal["1k", "10k"] = option("1k", "training and validation questions of each task")
+
+    @property
+    def vocabularies(self) -> Mapping[str, Vocabulary]:
+        return {"text": self.vocabulary, "answer": self.answers}
+
+    @property
+    def model_sizes(self) -> dict[str, Any]:
+        longest = max(max(map(len, each.sentences)) for each in chain(*self.stories.values()))
+        sizes = {"vocab_size": len(self.vocabulary), "classes": len(self.answers.symbols)}
+        return {**sizes, "longest_sentence": longest}
 
     @property
     def groups(self) -> list[str]:

@@ -37,7 +37,7 @@ class GraphMIS(GraphProblem):
     name: ClassVar[str] = "graph-mis"
     presets = GRAPH_PROBLEM | {"salsa-clrs": SALSA_CLRS}
     node_kinds: ClassVar[Vocabulary] = Vocabulary(["node"])
-    edge_feats: ClassVar[int] = 1
+    edge_feats = 1
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
         numbers = random.random(union.sizes.sum())

@@ -64,7 +64,7 @@ def _read_new(arguments: Namespace) -> tuple[Task, Callable[[], Run]]:
         if not examples:
             raise ValueError(f"the task {name} has no {part} examples")
     learner = learner_of(task)
-    config = build(task.config_kind, options, **learner.sizes(task))
+    config = build(task.config_kind, options, **task.model_sizes)
     task.check_config(config)
     torch.manual_seed(training.seed)
     model = learner.model_kind(config)

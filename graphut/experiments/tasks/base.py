@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, get_args, get_type_hints
+from typing import Any, ClassVar, NamedTuple, TypeVar, get_args, get_type_hints
 from zlib import crc32
 
 import numpy as np
@@ -90,14 +90,13 @@ class Task(CheckedConfig, ABC):
     # Default values for the options of the task, of the training and of the model, by the name of
     # the preset. The default preset is `small`.
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    # The name of the property that holds each vocabulary, by the name of the vocabulary.
-    vocabulary_names: ClassVar[Mapping[str, str]] = {}
     config_kind: ClassVar[type[ModelConfig]]  # configuration of the models for this kind of task
     # The class that trains and evaluates the models, or "module:class" in
     # `graphut.experiments.training.learners`.
     learner: ClassVar[Any] = None
     # Fields of the configuration that follow from the examples, so they are no options.
     from_data: ClassVar[Sequence[str]] = ("vocab_size",)
+    choices: ClassVar[Any] = ()  # metrics by which training can choose the best model
     generates: ClassVar[bool] = False  # whether the models generate text
     searches: ClassVar[bool] = False  # whether an evaluation generates it, by beam search
 
@@ -110,13 +109,12 @@ class Task(CheckedConfig, ABC):
     @property
     def vocabularies(self) -> Vocabularies:
         """A dictionary from names, such as "source" and "target", to the vocabularies."""
-        names = self.vocabulary_names.items()
-        return {name: getattr(self, attribute) for name, attribute in names}
+        return {}
 
     @property
-    def choices(self) -> tuple[str, ...]:
-        """The names of the metrics by which training can choose the best model."""
-        return ()
+    def model_sizes(self) -> dict[str, Any]:
+        """The fields in `from_data`, as a dictionary; those that are missing keep their default."""
+        return {"vocab_size": len(self.vocabularies["text"])}
 
     def check_choice(self, choice: str) -> None:
         """Raise `ValueError` if training cannot choose the best model by `choice`, a metric."""
@@ -205,10 +203,6 @@ class DrawnTask(Task):
 class PairTask(Task):
     """A base class of sequence-to-sequence tasks; an example is a pair of source and target."""
 
-    vocabulary_names: ClassVar[Mapping[str, str]] = {
-        "source": "source_vocabulary",
-        "target": "target_vocabulary",
-    }
     config_kind = UniversalTransformerConfig
     learner = "sequences:PairLearner"
     from_data = ("source_vocab", "target_vocab")
@@ -224,21 +218,32 @@ class PairTask(Task):
         """The vocabulary of the target sequences; by default the source vocabulary."""
         return self.source_vocabulary
 
+    @property
+    def vocabularies(self) -> Vocabularies:
+        return {"source": self.source_vocabulary, "target": self.target_vocabulary}
+
+    @property
+    def model_sizes(self) -> dict[str, Any]:
+        return {f"{name}_vocab": len(each) for name, each in self.vocabularies.items()}
+
 
 @dataclass(frozen=True)
 class TextTask(Task):
     """A base class of language modelling tasks, whose examples are `Text`s."""
 
-    vocabulary_names: ClassVar[Mapping[str, str]] = {"text": "vocabulary"}
     config_kind = UniversalTransformerLMConfig
     learner = "texts:TextLearner"
     generates = True
-    choices: ClassVar[tuple[str, ...]] = ("accuracy",)
+    choices = ("accuracy",)
 
     @property
     @abstractmethod
     def vocabulary(self) -> Vocabulary:
         """The vocabulary of all texts."""
+
+    @property
+    def vocabularies(self) -> Vocabularies:
+        return {"text": self.vocabulary}
 
     def read(self, path: str | Path, vocabulary: Vocabulary) -> list[Text]:
         """Read texts from a user's file for an evaluation; by default, raise `ValueError`."""
@@ -249,41 +254,25 @@ class TextTask(Task):
 class GraphTask(Task):
     """A base class of tasks that label nodes, edges or graphs; examples are `LabelledGraph`s."""
 
-    vocabulary_names: ClassVar[Mapping[str, str]] = {"node": "node_kinds", "answer": "answers"}
     config_kind = UniversalGraphTransformerConfig
     learner = "graphs:GraphLearner"
     from_data = (
         "num_kinds", "num_feats", "classes", "answer_at", "answer_kind", "edge_feats", "edge_types",
     )  # fmt: skip
 
-    @property
-    def answer_at(self) -> Literal["node", "edge", "graph"]:
-        """Return what has a label: "node", "graph", or "edge" (a node selects an in-edge)."""
-        return "node"
+    # What has a label: "node", "graph", or "edge" (a node selects an in-edge).
+    answer_at: ClassVar[Any] = "node"
+    edge_feats: ClassVar[Any] = 0  # features of an edge, with one for each type of edges
+    choices: ClassVar[Any] = ("accuracy", "log_probability")
 
     @property
-    def num_feats(self) -> int:
-        """The number of features of a node; 0 if each node has a kind (a category) instead."""
-        return 0
+    def vocabularies(self) -> Vocabularies:
+        return {"node": self.node_kinds, "answer": self.answers}
 
     @property
-    def target(self) -> Literal["class", "values"]:
-        """The form of a label: a "class", or real "values"."""
-        return "class"
-
-    @property
-    def choices(self) -> tuple[str, ...]:
-        return ("accuracy", "log_probability")
-
-    @property
-    def edge_feats(self) -> int:
-        """The number of features of an edge, including a one-hot feature for each edge type."""
-        return 0
-
-    @property
-    def edge_types(self) -> list[str]:
-        """The names of the edge types; their one-hot features follow the other edge features."""
-        return []
+    def model_sizes(self) -> dict[str, Any]:
+        counts = {"num_kinds": len(self.node_kinds.symbols), "classes": len(self.answers.symbols)}
+        return {**counts, "answer_at": self.answer_at, "edge_feats": self.edge_feats}
 
     @property
     @abstractmethod

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 from zlib import crc32
 
 import numpy as np
@@ -228,7 +228,7 @@ class GraphBFS(GraphProblem):
 
     name: ClassVar[str] = "graph-bfs"
     presets = BFS
-    answer_at: ClassVar[Literal["node", "edge", "graph"]] = "edge"
+    answer_at = "edge"
     answers: ClassVar[Vocabulary] = Vocabulary([])
 
     families: str = option("erdos-renyi", "families to draw from, with commas; see graph-distance")
@@ -258,7 +258,7 @@ class GraphDijkstra(GraphBFS):
 
     name: ClassVar[str] = "graph-dijkstra"
     presets = DIJKSTRA
-    edge_feats: ClassVar[int] = 1
+    edge_feats = 1
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
         marked = union.draw(random)

@@ -4,7 +4,7 @@ from dataclasses import MISSING, dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,11 +55,12 @@ class Graphs(GraphTask):
     )
 
     @property
-    def answer_at(self) -> Literal["node", "edge", "graph"]:
+    def answer_at(self) -> str:
         return "node" if self._files[0].by_node else "graph"
 
     @property
     def num_feats(self) -> int:
+        """The number of features of a node; 0 if each node has a kind (a category) instead."""
         return self._files[0].graph.num_feats
 
     @cached_property
@@ -86,6 +87,12 @@ class Graphs(GraphTask):
         return classes
 
     @property
+    def model_sizes(self) -> dict[str, Any]:
+        types = " ".join(self.edge_types)
+        others = {"num_feats": self.num_feats, "answer_kind": self.target, "edge_types": types}
+        return {**super().model_sizes, **others}
+
+    @property
     def choices(self) -> tuple[str, ...]:
         if self.target == "values":
             return ("mae", "r2")
@@ -98,6 +105,7 @@ class Graphs(GraphTask):
 
     @cached_property
     def edge_types(self) -> list[str]:
+        """The names of the edge types; their one-hot features follow the other edge features."""
         names = chain.from_iterable(file.graph.types or () for file in self._files)
         return sorted({name for name in names if name is not None})
 

@@ -22,7 +22,7 @@ SIZES: dict[str, dict[str, Any]] = {
 
 def model_of(name: str, preset: str) -> AdaptiveModel:
     values, learner = preset_of(name, preset), learner_of(TASKS[name])
-    sizes = SIZES[name] if name in SIZES else learner.sizes(build(TASKS[name], values))
+    sizes = SIZES[name] if name in SIZES else build(TASKS[name], values).model_sizes
     return learner.model_kind(build(TASKS[name].config_kind, values, **sizes))
 
 

@@ -94,11 +94,6 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         """The vocabulary of the texts, for tasks with a single one."""
         return self.vocabularies["text"]
 
-    @classmethod
-    def sizes(cls, task: TaskT) -> dict[str, Any]:
-        """Return the configuration fields that depend on the data; by default only `vocab_size`."""
-        return {"vocab_size": len(task.vocabularies["text"])}
-
     def prepare(self, task: TaskT) -> None:
         """Set the buffers of the model that are computed from training examples, such as scales."""
 

@@ -81,18 +81,6 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         depth += "" if ratio is None else f", work {ratio:.2f} of what is needed"
         return {"rank": rank, "score": score, "measures": ", ".join(measures), "depth": depth}
 
-    @classmethod
-    def sizes(cls, task: GraphTask) -> dict[str, Any]:
-        return {
-            "num_kinds": len(task.node_kinds.symbols),
-            "num_feats": task.num_feats,
-            "classes": len(task.answers.symbols),
-            "answer_at": task.answer_at,
-            "answer_kind": task.target,
-            "edge_feats": task.edge_feats,
-            "edge_types": " ".join(task.edge_types),
-        }
-
     def prepare(self, task: GraphTask) -> None:
         """Store mean and standard deviation of the training labels in a model for values."""
         if self.model.config.answer_kind != "values":

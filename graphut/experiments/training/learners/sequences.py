@@ -54,13 +54,6 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         "steps {encoder_steps:.2f}/{decoder_steps:.2f}"
     )
 
-    @classmethod
-    def sizes(cls, task: PairTask) -> dict[str, int]:
-        return {
-            "source_vocab": len(task.source_vocabulary),
-            "target_vocab": len(task.target_vocabulary),
-        }
-
     def outcome(self, batch: list[Pair], label_smoothing: float) -> Outcome:
         sources, targets = zip(*batch, strict=True)
         output = self.model(sources, targets)

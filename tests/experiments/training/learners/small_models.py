@@ -12,7 +12,7 @@ def small_model(kind: type[AnyLearner], task: Task, **options: Any) -> Any:
     """Return the model of a kind of learner for a task, with the same weights at each call."""
     torch.manual_seed(0)
     sizes = {"d_model": 16, "num_heads": 2, "d_hidden": 32, "max_steps": 3, **options}
-    return kind.model_kind(task.config_kind(**{**kind.sizes(task), **sizes}))
+    return kind.model_kind(task.config_kind(**{**task.model_sizes, **sizes}))
 
 
 def make_language_model(**options: Any) -> UniversalTransformerLM:
