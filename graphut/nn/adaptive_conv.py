@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from graphut.attention import EdgeLayout, layout_from_edges
+from graphut.attention.checks import check_finite
 from graphut.attention.ragged import row_sums
 from graphut.nn.aggregation import NeighborMean, edges_with_self_loops
 from graphut.nn.attention import MultiHeadAttention
@@ -140,24 +141,31 @@ class AdaptiveConv(GraphCall):
         self.input_map.reset_parameters()
         self.recurrence.reset_parameters()
 
-    def forward(self, *args: Any, **options: Any) -> Tensor:
+    def forward(self, x: Any, edge_index: Any, edge_attr: Tensor | None = None) -> Tensor:
         """Return the output states, `(N_dst, out_channels)`.
 
         Parameters
         ----------
-        x, edge_index, edge_attr=None
-            Of PyG: features `(N, in_channels)`, edges `(2, E)`, and features of edges, `(E,
-            edge_dim)`.
-        graph, x, edge_attr=None
-            Of DGL: a graph or block, or an `EdgeLayout`; and the features of its sources.
-        batch : Tensor, optional
-            `(N,)` int64, with an `edge_index`: the graph of each node, for the rule `Global`.
+        x, edge_index
+            Of PyG: features `(N, in_channels)`, and edges `(2, E)`; or of DGL: a graph or block (or
+            an `EdgeLayout`), and the features of its sources. `from_edge_index(edge_index, N,
+            batch=batch)` returns a layout of several graphs, for the rule `Global`.
+        edge_attr : Tensor, optional
+            `(E, edge_dim)`, features of the edges.
         """
-        return super().forward(*args, **options)
-
-    def _call(self, layout: EdgeLayout, x: Tensor, edge_attr: Tensor | None = None) -> Tensor:
-        self._check(layout, x, edge_attr)
+        layout, x = self.read(x, edge_index)
         step: Any = self.recurrence.steps[0]
+        width = self.input_map.in_features or x.shape[-1]  # 0 before the first call
+        check_feat(x, "source", layout.num_src, width, self.input_map)
+        edge_dim = getattr(step.attention, "edge_dim", None)
+        if edge_attr is not None:
+            check_finite(edge_attr=edge_attr)
+        if edge_attr is not None and edge_attr.shape != (layout.num_edges, edge_dim):
+            raise ValueError(
+                f"edge_attr must be (E, edge_dim) = ({layout.num_edges}, {edge_dim}), got shape "
+                f"{tuple(edge_attr.shape)}; AdaptiveConv(..., heads=4, edge_dim=3) reads "
+                "3 features per edge"
+            )
         feat = step.activation(self.input_map(self.input_dropout(x)))
         if self.has_self_loops:
             layout, kept = layout.cached(_with_self_loops)
@@ -165,18 +173,6 @@ class AdaptiveConv(GraphCall):
                 edge_attr = _with_features_of_loops(layout, edge_attr[kept])
         out, self.ponder, *_ = self.recurrence(layout, feat, edge_feat=edge_attr)
         return out
-
-    def _check(self, layout: EdgeLayout, x: Tensor, edge_attr: Tensor | None) -> None:
-        """Raise an error if features do not fit the graph or the layer."""
-        width = self.input_map.in_features or x.shape[-1]  # 0 before the first call
-        check_feat(x, "source", layout.num_src, width, self.input_map)
-        edge_dim = getattr(self.recurrence.steps[0].attention, "edge_dim", None)
-        if edge_attr is not None and edge_attr.shape != (layout.num_edges, edge_dim):
-            raise ValueError(
-                f"edge_attr must be (E, edge_dim) = ({layout.num_edges}, {edge_dim}), got shape "
-                f"{tuple(edge_attr.shape)}; AdaptiveConv(..., heads=4, edge_dim=3) reads "
-                "3 features per edge"
-            )
 
     def __repr__(self) -> str:
         attention: Any = self.recurrence.steps[0].attention

@@ -14,7 +14,7 @@ from graphut.attention.neighbor_sums import neighbor_sum
 from graphut.attention.tracing import outside_autocast
 from graphut.nn.aggregation import Aggregation, edge_list, neighbor_mean
 from graphut.nn.checks import first_weight
-from graphut.nn.graph_call import Recorded, check_rows, from_edge_index
+from graphut.nn.graph_call import GraphCall, check_rows
 from graphut.nn.ponder import Ponder
 from graphut.nn.recurrence import AdaptiveRecurrence
 
@@ -24,15 +24,12 @@ _PROPAGATIONS = ("APPNP", "APPNPConv", "SGConv")
 _SUMS = ("SAGEConv", "GINConv", "GraphConv")
 
 
-class LayerAsConv(Recorded):
+class LayerAsConv(GraphCall):
     """Adapter that lets a layer be called like a convolution of DGL or PyG.
 
     It accepts the arguments of DGL, `(graph, x)`, and of PyG, `(x, edge_index)` or
     `(x, edge_index, edge_attr)`. It returns the output without the record of steps (`Ponder`), as
     `dgl.nn.Sequential` and `torch_geometric.nn.Sequential` need it.
-
-    An `edge_index` is sorted in every call. If the edges do not change, create a layout once with
-    `from_edge_index` and pass it as the graph.
 
     After a call of an `AdaptiveRecurrence`, the attribute `ponder` is the record of the call. The
     record is not copied or saved with the module.
@@ -49,40 +46,29 @@ class LayerAsConv(Recorded):
         super().__init__()
         self.layer = layer
 
-    def forward(self, *args: Any, **options: Any) -> Any:
+    def forward(
+        self, x: Any, edge_index: Any, edge_attr: Tensor | None = None, **options: Any
+    ) -> Any:
         """Call the layer, and return its output without the record of steps (`Ponder`).
 
-        Arguments are `graph, x`, or `x, edge_index`, or `x, edge_index, edge_attr`. `x` is
-        `(N, F)`, or a pair with the features of sources and destinations; `edge_attr` is
-        `(E, edge_dim)`. With an `edge_index`, the option `batch` is `(N,)`, the graph of each node.
-        Other options, such as `get_attention`, are passed to the layer.
+        Arguments are `x, edge_index` of PyG, or `graph, x` of DGL; `x` is `(N, F)`, or a pair with
+        the features of sources and destinations, and `edge_attr` is `(E, edge_dim)`. Options, such
+        as `get_attention`, are passed to the layer.
         """
-        first = args[0] if args else options.get("graph", options.get("x"))
-        if first is None or isinstance(first, (Tensor, tuple)):
-            result = self._call_as_pyg(*args, **options)
-        else:
-            result = self.layer(*args, **options)
+        graph, feat = x, edge_index
+        if isinstance(x, (Tensor, tuple)):
+            sides = x if isinstance(x, tuple) else (x,)
+            for each in sides:
+                check_rows("x", each)
+            nodes: Any = tuple(map(len, sides)) if isinstance(x, tuple) else len(x)
+            graph, feat = self.layout_of(edge_index, nodes), x
+        if edge_attr is not None:
+            options["edge_feat"] = edge_attr
+        result = self.layer(graph, feat, **options)
         if not (isinstance(result, tuple) and isinstance(result[1], Ponder)):
             return result
         out, self.ponder, *others = result
         return (out, *others) if others else out
-
-    def _call_as_pyg(
-        self,
-        x: Tensor | tuple[Tensor, Tensor],
-        edge_index: Tensor,
-        edge_attr: Tensor | None = None,
-        *,
-        batch: Tensor | None = None,
-        **options: Any,
-    ) -> Any:
-        sides = x if isinstance(x, tuple) else (x,)
-        for feat in sides:
-            check_rows("x", feat)
-        nodes: Any = tuple(map(len, sides)) if isinstance(x, tuple) else len(x)
-        if edge_attr is not None:
-            options["edge_feat"] = edge_attr
-        return self.layer(from_edge_index(edge_index, nodes, batch=batch), x, **options)
 
 
 class ConvAsAttention(Aggregation):

@@ -36,28 +36,12 @@ class GraphCall(Recorded):
     The sorted edges of the last `edge_index` are kept for calls with the same tensor.
     """
 
-    of_edges = "edge_attr"  # the name of the argument with a row for each edge
     _last: tuple[Tensor, Any, EdgeLayout] | None = None  # an `edge_index`, its state and layout
 
-    def forward(self, *args: Any, **options: Any) -> Tensor:
-        """Call `_call(layout, x, of_edges)` with the arguments of PyG or DGL."""
-        by_pyg, by_dgl = ("x", "edge_index", self.of_edges, "batch"), ("graph", "x", self.of_edges)
-        first = args[0] if args else options.get("graph", options.get("x"))
-        is_graph = not isinstance(first, Tensor) and isinstance(first, (EdgeLayout, DGLGraph))
-        names = by_dgl if is_graph else by_pyg
-        given = dict(zip(names, args, strict=False)) | options
-        fits = len(given) == len(args) + len(options) and {*given} <= {*names}
-        if not (fits and {*names[:2]} <= {*given}):
-            calls = [", ".join(x if x in call[:2] else f"{x}=None" for x in call)
-                     for call in (by_pyg, by_dgl)]  # fmt: skip
-            got = [type(arg).__name__ for arg in args] + [f"{name}=..." for name in options]
-            is_data = hasattr(first, "edge_index")
-            advice = ": pass data.x, data.edge_index of a `Data` of PyG" if is_data else ""
-            raise TypeError(
-                f"call {type(self).__name__} as conv({calls[0]}), or as conv({calls[1]}), with a "
-                f"graph of DGL or an EdgeLayout; got conv({', '.join(got)}){advice}"
-            )
-        x, of_edges = given["x"], given.get(self.of_edges)
+    def read(self, x: Any, edge_index: Any) -> tuple[EdgeLayout, Tensor]:
+        """Return the edges and the features of a call with one set of nodes."""
+        is_graph = not isinstance(x, Tensor) and isinstance(x, (EdgeLayout, DGLGraph))
+        graph, x = (x, edge_index) if is_graph else (edge_index, x)
         if isinstance(x, tuple):
             raise TypeError(
                 f"{type(self).__name__} repeats its step on one set of nodes, got a tuple of "
@@ -65,31 +49,24 @@ class GraphCall(Recorded):
                 "pass the features of its sources"
             )
         check_rows("x", x)
-        if is_graph:
-            check_same_nodes(given["graph"])
-            layout = as_layout(given["graph"])
-        else:
-            layout = self._graph_of(x, given["edge_index"], given.get("batch"))
-        tensors: dict[str, Any] = {"x": x}
-        if of_edges is not None:
-            tensors[self.of_edges] = of_edges
-        check_finite(**tensors)
-        return self._call(layout, x, of_edges)
+        check_finite(x=x)
+        if not is_graph:
+            return self.layout_of(graph, len(x)), x
+        check_same_nodes(graph)
+        return as_layout(graph), x
 
-    def _graph_of(self, x: Tensor, edge_index: Tensor, batch: Tensor | None) -> EdgeLayout:
+    def layout_of(self, edge_index: Tensor, nodes: int | tuple[int, int]) -> EdgeLayout:
+        """Return the edges of PyG's `edge_index`, sorted once for several calls."""
         is_plain = type(edge_index) is Tensor and not edge_index.is_inference()
-        if batch is not None or not is_plain or is_compiling():
-            return from_edge_index(edge_index, len(x), batch=batch)
-        state = edge_index._version, len(x)
+        if not is_plain or is_compiling():
+            return from_edge_index(edge_index, nodes)
+        state = edge_index._version, nodes
         if self._last is None or self._last[0] is not edge_index or self._last[1] != state:
-            self._last = edge_index, state, from_edge_index(edge_index, len(x))
+            self._last = edge_index, state, from_edge_index(edge_index, nodes)
         return self._last[2]
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: x for name, x in super().__getstate__().items() if name != "_last"}
-
-    def _call(self, layout: EdgeLayout, x: Any, of_edges: Tensor | None) -> Tensor:
-        raise NotImplementedError
 
 
 def check_rows(name: str, feat: Tensor) -> None:

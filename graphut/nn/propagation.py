@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout, layout_from_edges
-from graphut.attention.checks import check_tensor
 from graphut.attention.neighbor_sums import neighbor_sum
 from graphut.attention.ragged import row_sums
 from graphut.nn.aggregation import Aggregation, edges_with_self_loops
@@ -69,8 +68,6 @@ class AdaptivePropagation(GraphCall):
     torch.Size([5, 3])
     """
 
-    of_edges = "edge_weight"
-
     def __init__(
         self,
         K: int = 10,  # noqa: N803, as in PyG and in the papers
@@ -113,28 +110,22 @@ class AdaptivePropagation(GraphCall):
         """Draw new parameters of the halting unit, if there is one."""
         self.recurrence.reset_parameters()
 
-    def forward(self, *args: Any, **options: Any) -> Tensor:
+    def forward(self, x: Any, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         """Return the output features, `(N, C)`.
 
         Parameters
         ----------
-        x, edge_index, edge_weight=None
-            Of PyG: features `(N, C)`, edges `(2, E)`, and non-negative weights of edges, `(E,)`.
-        graph, x, edge_weight=None
-            Of DGL: a graph, or an `EdgeLayout`; and the features.
-        batch : Tensor, optional
-            `(N,)` int64, with an `edge_index`: the graph of each node, for the rule `Global`.
+        x, edge_index
+            Of PyG: features `(N, C)`, and edges `(2, E)`; or of DGL: a graph, and the features.
+        edge_weight : Tensor, optional
+            `(E,)`, non-negative weights of the edges.
         """
-        return super().forward(*args, **options)
-
-    def _call(self, layout: EdgeLayout, x: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        layout, x = self.read(x, edge_index)
         step = self.recurrence.steps[0]
-        check_tensor(x, "x")
-        if layout.num_src != layout.num_dst or x.dim() != 2:
+        if layout.num_src != layout.num_dst:
             raise ValueError(
-                "AdaptivePropagation needs one set of nodes and features (N, C); got a graph with "
-                f"{layout.num_src} sources and {layout.num_dst} destinations, and features of "
-                f"shape {tuple(x.shape)}"
+                f"AdaptivePropagation needs one set of nodes, got {layout.num_src} sources and "
+                f"{layout.num_dst} destinations"
             )
         check_edge_weight(layout, edge_weight)
         if self.in_channels is None:  # without a halting unit, any number of features fits

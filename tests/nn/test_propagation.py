@@ -151,7 +151,7 @@ def test_propagation_wakes_batches_and_halts_graphs() -> None:
     batch = torch.arange(20) // 10
     within = edges % 10 + 10 * (torch.arange(60) % 2)
     layer = AdaptivePropagation(6, in_channels=2, rule=Global(Threshold(0.2))).double()
-    layer(x, within, batch=batch)
+    layer(from_edge_index(within, 20, batch=batch), x)
     assert all(len(steps.unique()) == 1 for steps in layer.ponder.steps.split(10))
 
 
