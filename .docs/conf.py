@@ -61,7 +61,7 @@ html_math_renderer = "mathml"
 
 # Docstrings write code in single backticks: names that the site knows become links.
 default_role = "py:obj"
-# References are checked where they are to graphut; torch and DGL have sites of their own.
+# References are checked where they are to graphut; torch and DGL have their own sites.
 nitpick_ignore_regex = [("py:.*", r"(?s)(?!graphut\.).*")]
 
 autodoc_typehints = "none"  # the docstrings have types and shapes

@@ -91,7 +91,7 @@ class Vocabulary:
             ) from None
 
     def _advice(self, unknown: str) -> str:
-        """Return words about what to write in place of an unknown symbol."""
+        """Return words about what to write instead of an unknown symbol."""
         near = get_close_matches(unknown.lower(), self.symbols, n=1, cutoff=0.75)
         if near:
             return f"did you mean {near[0]!r}?"

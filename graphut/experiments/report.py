@@ -40,7 +40,7 @@ from graphut.plotting.training import draw_curve, training_curves
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-DATA = "DATA/"  # in place of the folder of the user's data, in commands and tables
+DATA = "DATA/"  # instead of the folder of the user's data, in commands and tables
 _ANSWERED, _SHOWN = 100, 3  # test examples
 _BATCH = 20  # examples whose attention is in memory at the same time
 _LONGEST_TEXT = 100  # characters, in a table

@@ -233,7 +233,7 @@ class UniversalGraphTransformerConfig(ModelConfig):
     input_dropout: float = option(0.0, "dropout probability of the features of nodes")
     layer: Literal["attention", "gat", "gin", "registers", "none"] = option(
         "attention",
-        "attention; GATConv or GINConv of DGL; registers: exact numbers in place of states; or "
+        "attention; GATConv or GINConv of DGL; registers: exact numbers instead of states; or "
         "none: only messages",
     )
     messages: Literal["none", "max", "sum", "max+sum"] = option(

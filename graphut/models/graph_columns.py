@@ -249,7 +249,7 @@ class ParsedGraph(NamedTuple):
     ) -> GraphInput:
         """Return the arrays for a model; `kinds` are the names of its kinds of nodes.
 
-        If `kinds` is only the number of kinds, nodes have whole numbers in place of names. Edge
+        If `kinds` is only the number of kinds, nodes have whole numbers instead of names. Edge
         types become one-hot features, which `edge_feats` counts. Raise `ValueError` for an unknown
         kind or edge type, or a wrong number of features.
         """

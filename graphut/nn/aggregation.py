@@ -1,4 +1,4 @@
-"""Layers in the place of attention: their base class, and the mean over in-neighbours."""
+"""Layers that replace attention: their base class, and the mean over in-neighbours."""
 
 from typing import Any
 

@@ -187,7 +187,7 @@ class ConvAsAttention(Aggregation):
         edge_weight: Tensor | None = None,
         **others: Any,
     ) -> tuple[Tensor, None]:
-        """Return the convolution's output, `(A, feats)`, and None in place of attention weights.
+        """Return the convolution's output, `(A, feats)`, and None instead of attention weights.
 
         `rows`, `(A, feats)`, are the features of the destinations, and `frontier`, `(A,)`, their
         ids; None means all destinations. `GCNConv` of PyG and `GraphConv` of DGL read
@@ -288,7 +288,7 @@ def _is_sum(conv: Any) -> bool:
 def _call_with_sums(
     conv: Any, layout: EdgeLayout, stored: Tensor, rows: Tensor, frontier: Tensor | None
 ) -> Tensor:
-    """Call a layer of PyG with one sparse product in the place of its messages."""
+    """Call a layer of PyG with one sparse product instead of its messages."""
     conv, reduce = copy(conv), neighbor_mean if conv.aggr == "mean" else neighbor_sum
 
     def propagate(_: Any, *, x: tuple[Tensor, Any], **options: Any) -> Tensor:

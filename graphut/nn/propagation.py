@@ -27,7 +27,7 @@ class AdaptivePropagation(GraphCall):
         x^{t+1} = (1 - \alpha) A x^t + \alpha x^0, \qquad A = D^{-1/2} (W + I) D^{-1/2}
 
     where :math:`W` has the weights of the edges, and :math:`D` the sums of the weights into a node.
-    Each node has exactly one self-loop; one among the edges keeps its weight in place of 1.
+    Each node has exactly one self-loop; one among the edges keeps its weight instead of 1.
     With the rule `FixedDepth` this is the propagation of "Predict then Propagate" (APPNP, arXiv
     1810.05997), PyG's `APPNP(K, alpha)`. With `alpha=0` and `ACT(halt_from="output",
     weighting="ap-gcn")` it is "Adaptive Propagation" (AP-GCN, arXiv 2002.10306). The features are
@@ -142,7 +142,7 @@ class AdaptivePropagation(GraphCall):
 
 
 class Propagation(Aggregation):
-    """The product of `AdaptivePropagation`, in the place of attention in its step.
+    """The product of `AdaptivePropagation`, instead of attention in its step.
 
     The sources are the `N` destinations, and then again as many nodes with the first states, which
     do not change because they have no in-edges.

@@ -123,7 +123,7 @@ class RegisterMessages(Aggregation):
         edge_feat: Tensor | None = None,
         **options: Any,
     ) -> tuple[Tensor, None]:
-        """Return the new states of nodes with states `rows`, and None in place of weights."""
+        """Return the new states of nodes with states `rows`, and None instead of weights."""
         self.refuse("RegisterMessages", options)
         edges = self._edges(layout, rows, stored, frontier, edge_feat)
         if self.training:

@@ -64,7 +64,7 @@ class Store:
         self.layout, self.cross_layout, self.encoded = layout, cross_layout, encoded
         self.edge_options = edge_options or {}
         self.get_attention = get_attention
-        self.memory: KeyValueMemory | None = None  # in place of `table`, where a backend has one
+        self.memory: KeyValueMemory | None = None  # instead of `table`, where a backend has one
         self.table: Tensor | None = None  # (N_src, 2 * H * D), for all other attention layers
         self.owns_table = False  # whether the table may be changed in place, without gradients
         self.step = 1
@@ -162,7 +162,7 @@ class UniversalTransformerStep(nn.Module):
     With `norm=None` there is no LayerNorm. With `residual=False`, nothing is added to the output of
     attention and of the transition either: :math:`x = \mathrm{Transition}(\mathrm{MultiHead}(y))`.
 
-    A graph convolution in the place of attention, `residual=False`, `batch_norm=max_steps` and an
+    A graph convolution instead of attention, `residual=False`, `batch_norm=max_steps` and an
     `activation` make the usual layer of a graph neural network, as one step of a recurrence.
 
     Parameters
@@ -179,7 +179,7 @@ class UniversalTransformerStep(nn.Module):
     residual : bool
         Add the input of attention and of the transition to the output; always with `norm="pre"`.
     batch_norm : int, optional
-        With `norm="post"`: use `StepBatchNorm` in the place of LayerNorm, with statistics of their
+        With `norm="post"`: use `StepBatchNorm` instead of LayerNorm, with statistics of their
         own for each of so many steps.
     activation : Module, optional
         A function of the states after attention, its residual and its norm.

@@ -13,7 +13,7 @@ MEANINGS = {
     TRANSFORMER: "a plain Transformer of as many weights",
     UNTIED: "a plain Transformer as deep and as wide",
     WAKING: "a node computes only when something that it reads has changed",
-    REGISTERS: "exact numbers in place of learned states, with the graphs of SALSA-CLRS",
+    REGISTERS: "exact numbers instead of learned states, with the graphs of SALSA-CLRS",
 }
 """A short description of each preset; `small` is the default."""
 
@@ -129,7 +129,7 @@ def with_baselines(small: Preset, transformer: Preset) -> dict[str, Preset]:
 
 OWN_GRAPHS = with_baselines(_OWN_GRAPHS, model_size(24, 36, 8))
 
-# The graphs of SALSA-CLRS (arXiv 2309.12253), with 100 test graphs of each kind in place of 1000.
+# The graphs of SALSA-CLRS (arXiv 2309.12253), with 100 test graphs of each kind instead of 1000.
 SALSA_GRAPHS: Preset = {
     "families": "erdos-renyi-16",
     "sizes": "4,7,11,13,16",
