@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     )
     from graphut.sentences import sentence_graph
     from graphut.subwords import Subwords
-    from graphut.vocabulary import Characters, Vocabulary, Words
+    from graphut.vocabulary import Characters, Vocabulary
 
 __all__ = [
     "Characters",
@@ -32,7 +32,6 @@ __all__ = [
     "UniversalTransformerLM",
     "UniversalTransformerLMConfig",
     "Vocabulary",
-    "Words",
     "__version__",
     "as_layout",
     "attention",

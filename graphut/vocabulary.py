@@ -1,8 +1,7 @@
-"""Vocabularies of symbols, words and characters."""
+"""Vocabularies of symbols and characters."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -14,7 +13,6 @@ from graphut._tokens import BOS, EOS
 
 RESERVED = ("<bos>", "<eos>")
 """The symbols of the token ids 0 and 1."""
-UNKNOWN = "<unk>"
 _SHOWN = 30
 _VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥"}
 _CHARACTER_OF = {symbol: character for character, symbol in _VISIBLE.items()}
@@ -150,55 +148,6 @@ def vocabulary_from_json(state: Mapping[str, Any]) -> Vocabulary:
     if name not in Vocabulary.kinds:
         raise ValueError(f"import the module of the vocabulary's class {name!r} first")
     return Vocabulary.kinds[name].from_json(state)
-
-
-class Words(Vocabulary):
-    """A vocabulary of words, with `<unk>` for all unknown words.
-
-    Examples
-    --------
-    >>> words = Words.learn([["the", "key", "to", "the", "keys"], ["to", "be"]], least=2)
-    >>> words
-    Words(<unk> the to)
-    >>> words.write(words.read("to the lighthouse"))
-    'to the <unk>'
-    """
-
-    @classmethod
-    def learn(
-        cls, texts: Iterable[Iterable[str]], *, least: int = 1, most: int | None = None
-    ) -> Words:
-        """Return a vocabulary of the words in texts, the most frequent words first.
-
-        Words that occur fewer than `least` times are left out, and only the `most` most frequent
-        words are kept.
-        """
-        count: Counter[str] = Counter()
-        for text in texts:
-            count.update(text)
-        for word in (UNKNOWN, *RESERVED):  # a text may contain these as words
-            del count[word]
-        ranked = sorted(count, key=lambda word: (-count[word], word))
-        return cls([UNKNOWN, *(word for word in ranked[:most] if count[word] >= least)])
-
-    def __init__(self, symbols: Iterable[str]) -> None:
-        super().__init__(symbols)
-        if UNKNOWN not in self:
-            raise ValueError(f"a vocabulary of words must contain {UNKNOWN}")
-
-    @property
-    def unknown(self) -> int:
-        """The token id of `<unk>`."""
-        return self._ids[UNKNOWN]
-
-    def encode(self, symbols: Iterable[str]) -> list[int]:
-        """Return the token ids of words, with the id of `<unk>` for all unknown words."""
-        ids, unknown = self._ids, self.unknown
-        return [ids.get(word, unknown) for word in symbols]
-
-    def read(self, text: str) -> list[int]:
-        """Return the token ids of the words of a text; look unknown words up in lower case."""
-        return self.encode(word if word in self else word.lower() for word in text.split())
 
 
 class Characters(Vocabulary):

@@ -4,10 +4,8 @@ from hypothesis import strategies as st
 
 from graphut._tokens import BOS, EOS
 from graphut.vocabulary import (
-    UNKNOWN,
     Characters,
     Vocabulary,
-    Words,
     vocabulary_from_json,
 )
 from tests.helpers import refuses
@@ -50,9 +48,7 @@ def test_vocabulary_quotes_unknown_tokens_and_wrong_symbols() -> None:
     refuses("'b' occurs more than once", Vocabulary, "abcb")
 
 
-@pytest.mark.parametrize(
-    "vocabulary", [Vocabulary("üb"), Characters.of("to\n"), Words.learn([["to"]])]
-)
+@pytest.mark.parametrize("vocabulary", [Vocabulary("üb"), Characters.of("to\n")])
 def test_vocabulary_is_restored_from_json(vocabulary: Vocabulary) -> None:
     assert vocabulary_from_json(vocabulary.to_json()) == vocabulary
 
@@ -77,23 +73,3 @@ def test_characters_read_undoes_write(text: str) -> None:
     assert all(symbol.split() == [symbol] for symbol in characters.symbols)
     assert characters.write([BOS, *characters.read(text), EOS]) == text
     assert len(characters.read(text)) == len(text)
-
-
-def test_words_learn_takes_the_most_frequent_words() -> None:
-    texts = [["b", "a", "b", "c"], ["b", "a", "d"]]
-    assert Words.learn(texts).symbols == (UNKNOWN, "b", "a", "c", "d")
-    assert Words.learn(texts, least=2).symbols == (UNKNOWN, "b", "a")
-    assert Words.learn(texts, most=1).symbols == (UNKNOWN, "b")
-
-
-def test_words_read_what_is_not_known_as_unknown() -> None:
-    words = Words(["b", UNKNOWN, "a"])
-    assert words.unknown == 3
-    refuses("a vocabulary of words must contain <unk>", Words, ["a", "b"])
-    assert words.read("a c\tb d") == [4, 3, 2, 3]
-    assert words.write([4, 3]) == "a <unk>"
-    assert words.read("A") == [4]
-    assert words.encode(["A"]) == [3]
-    assert "c" not in words
-    words = Words.learn([[UNKNOWN, "a", UNKNOWN, "<eos>"]])  # reserved words are no words
-    assert words.symbols == (UNKNOWN, "a") and words.read("a <eos>") == [3, words.unknown]

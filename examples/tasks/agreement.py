@@ -5,7 +5,8 @@ graphut train examples/tasks/agreement.py --data rnn_agr_simple --split small --
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from functools import cached_property
 from itertools import chain
@@ -19,7 +20,7 @@ from graphut.experiments.tasks.presets import LANGUAGE_MODEL, model_size, with_b
 from graphut.experiments.training.learners.texts import TextLearner, TextScores, token_metrics
 from graphut.models.checked_config import option
 from graphut.models.outputs import LMOutput
-from graphut.vocabulary import Words
+from graphut.vocabulary import RESERVED, Vocabulary
 
 SINGULAR, PLURAL = "VBZ", "VBP"
 _TRAIN, _VALIDATION, _ROWS = "numpred.train", "numpred.val", "sentences"
@@ -36,6 +37,23 @@ _SMALL = (
     | model_size(64, 256, 6)
     | {"dropout": 0.2, "learning_rate": 3e-3, "epochs": 20, "patience": 5}
 )
+
+
+UNKNOWN = "<unk>"
+
+
+def frequent_words(texts: Iterable[Iterable[str]]) -> list[str]:
+    """Return `<unk>`, and the words that occur at least twice, the most frequent first."""
+    count = Counter(chain.from_iterable(texts))
+    for reserved in (UNKNOWN, *RESERVED):  # a text may contain these as words
+        del count[reserved]
+    ranked = sorted(count, key=lambda word: (-count[word], word))
+    return [UNKNOWN, *(word for word in ranked if count[word] > 1)]
+
+
+def encode(vocabulary: Vocabulary, words: Iterable[str]) -> list[int]:
+    """Return the token ids of words, with the id of `<unk>` for all unknown words."""
+    return vocabulary.encode(word if word in vocabulary else UNKNOWN for word in words)
 
 
 class Prefix(NamedTuple):
@@ -141,8 +159,8 @@ class Agreement(TextTask):
     held_out: int = option(1500, "minimum validation texts in the small split", least=1)
 
     @cached_property
-    def vocabulary(self) -> Words:
-        return Words(self._encoded["words"])
+    def vocabulary(self) -> Vocabulary:
+        return Vocabulary(self._encoded["words"])
 
     def load(self, part: str) -> list[Text]:
         files = self._groups if part == "test" else {part: ""}
@@ -159,12 +177,12 @@ class Agreement(TextTask):
 
     def _parse(self) -> dict[str, Any]:
         sets = self._prefixes()
-        words = Words.learn(([*p.words, p.number] for p in sets["train"]), least=2)
+        vocabulary = Vocabulary(frequent_words([*p.words, p.number] for p in sets["train"]))
         tokens = {
-            name: [words.encode([*p.words, p.number]) for p in prefixes]
+            name: [encode(vocabulary, [*p.words, p.number]) for p in prefixes]
             for name, prefixes in sets.items()
         }
-        return {"words": words.symbols, **tokens}
+        return {"words": vocabulary.symbols, **tokens}
 
     def _prefixes(self) -> dict[str, list[Prefix]]:
         """Return a dictionary from "train", "validation" and each test set to sentence prefixes."""

@@ -3,9 +3,11 @@
 graphut train examples/tasks/lambada.py --data lambada --out runs/lambada
 """
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass
 from functools import cached_property
+from itertools import chain
 from math import nan
 from pathlib import Path
 from statistics import fmean
@@ -20,7 +22,7 @@ from graphut.experiments.tasks.presets import LANGUAGE_MODEL, model_size, with_b
 from graphut.experiments.training.learners.texts import TextLearner, TextScores, token_metrics
 from graphut.models.checked_config import option
 from graphut.models.outputs import LMOutput
-from graphut.vocabulary import UNKNOWN, Words
+from graphut.vocabulary import RESERVED, Vocabulary
 
 _FILES = ("lambada_development_plain_text.txt", "lambada_test_plain_text.txt")
 _ORIGIN = (
@@ -35,6 +37,23 @@ _SMALL = (
     | model_size(128, 512, 6)
     | {"dropout": 0.3, "batch_size": 16, "learning_rate": 2e-3, "epochs": 15, "patience": 3}
 )
+
+
+UNKNOWN = "<unk>"
+
+
+def frequent_words(texts: Iterable[Iterable[str]], most: int) -> list[str]:
+    """Return `<unk>`, and the words that occur at least twice, the most frequent first."""
+    count = Counter(chain.from_iterable(texts))
+    for reserved in (UNKNOWN, *RESERVED):  # a text may contain these as words
+        del count[reserved]
+    ranked = sorted(count, key=lambda word: (-count[word], word))
+    return [UNKNOWN, *(word for word in ranked[:most] if count[word] > 1)]
+
+
+def encode(vocabulary: Vocabulary, words: Iterable[str]) -> list[int]:
+    """Return the token ids of words, with the id of `<unk>` for all unknown words."""
+    return vocabulary.encode(word if word in vocabulary else UNKNOWN for word in words)
 
 
 def _read_passages(folder: str | Path, held_out: int | None) -> dict[str, Passages]:
@@ -131,10 +150,10 @@ class Lambada(TextTask):
     words: int = option(60_000, "maximum number of words in the vocabulary", least=1)
 
     @cached_property
-    def vocabulary(self) -> Words:
+    def vocabulary(self) -> Vocabulary:
         if self.novels is None:
-            return Words.learn(self._passages["train"], least=2, most=self.words)
-        return Words(self._words)
+            return Vocabulary(frequent_words(self._passages["train"], self.words))
+        return Vocabulary(self._words)
 
     def train(self, seed: int, epoch: int) -> list[Text]:
         if self.novels is None:
@@ -142,8 +161,8 @@ class Lambada(TextTask):
         return random_windows(self._tokens, self.window, self.epoch_size, seed=seed, epoch=epoch)
 
     def load(self, part: str) -> list[Text]:
-        texts = [Text(self.vocabulary.encode(words)) for words in self._passages[part]]
-        unknown = self.vocabulary.unknown
+        texts = [Text(encode(self.vocabulary, words)) for words in self._passages[part]]
+        [unknown] = self.vocabulary.encode([UNKNOWN])
         if part != "train" and all(text.tokens[-1] == unknown for text in texts):
             raise ValueError(
                 "no last word of the passages occurs in training: the passages are tokenised and "
@@ -157,10 +176,10 @@ class Lambada(TextTask):
 
     @cached_property
     def _words(self) -> list[str]:
-        def learn() -> tuple[str, ...]:
+        def learn() -> list[str]:
             # One novel at a time, because the words of all novels do not fit into memory.
             texts = (text.split() for text in self._novel_texts())
-            return Words.learn(texts, least=2, most=self.words).symbols
+            return frequent_words(texts, self.words)
 
         words: list[str] = files.cached(learn, self.name, self.words, texts=self._novel_texts())
         return words
@@ -168,8 +187,8 @@ class Lambada(TextTask):
     @cached_property
     def _tokens(self) -> NDArray[np.int32]:
         """The token ids of all novels."""
-        encode = self.vocabulary.encode
-        parts = [np.array(encode(text.split()), np.int32) for text in self._novel_texts()]
+        known = self.vocabulary
+        parts = [np.array(encode(known, text.split()), np.int32) for text in self._novel_texts()]
         if not any(map(len, parts)):
             expected = "a text, or .txt files in a folder"
             raise ValueError(f"{self.novels} holds no words: expected {expected}")

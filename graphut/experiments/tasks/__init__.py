@@ -22,7 +22,7 @@ from graphut.experiments.tasks.base import (
 )
 from graphut.experiments.tasks.presets import SMALL
 from graphut.models.checked_config import option
-from graphut.vocabulary import Vocabulary, Words
+from graphut.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from graphut.experiments.tasks.algorithmic import Copy, Reverse, Sort
@@ -46,7 +46,6 @@ __all__ = [
     "TextTask",
     "Vocabularies",
     "Vocabulary",
-    "Words",
     "option",
     "preset_of",
     "write_arrays",
