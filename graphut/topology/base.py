@@ -309,6 +309,7 @@ class Topology:
         return mask
 
     @final
+    @lru_cache(maxsize=256)  # noqa: B019  (topologies are small)
     def is_causal(self, n: int = 64) -> bool:
         """Return True if no information from a later token can reach an earlier one.
 
@@ -323,7 +324,10 @@ class Topology:
         >>> Complete().is_causal(), (Complete() & Causal()).is_causal(), Global(99).is_causal()
         (False, True, False)
         """
-        return _is_causal(self, n)
+        numbers = re.findall("[:,]-?([0-9]+)", self.spec())
+        beyond = min(max(map(int, numbers), default=0) + 2, LONGEST)
+        lengths = as_lengths([*range(1, n + 1), beyond])
+        return not sees_future(self.layout(lengths), lengths, self.extra_starts)
 
     @final
     def causal(self) -> Topology:
@@ -353,11 +357,3 @@ class Topology:
     def __and__(self, other: Topology) -> Topology:
         """Return the intersection of the edges of both topologies."""
         return operators["&"](self, other)
-
-
-@lru_cache(maxsize=256)
-def _is_causal(topology: Topology, n: int) -> bool:
-    numbers = re.findall("[:,]-?([0-9]+)", topology.spec())
-    beyond = min(max(map(int, numbers), default=0) + 2, LONGEST)
-    lengths = as_lengths([*range(1, n + 1), beyond])
-    return not sees_future(topology.layout(lengths), lengths, topology.extra_starts)

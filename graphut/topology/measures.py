@@ -38,15 +38,16 @@ def statistics(topology: Topology | str, n: int) -> Statistics:
     from scipy.sparse.csgraph import shortest_path
 
     topology = parse(topology)
-    layout = topology.layout([n])
-    distances = torch.from_numpy(shortest_path(topology.mask(n).numpy(), unweighted=True))[:n, :n]
+    mask = topology.mask(n)
+    degrees = mask.sum(1)
+    distances = torch.from_numpy(shortest_path(mask.numpy(), unweighted=True))[:n, :n]
     missing = distances.isinf().nonzero()
     return Statistics(
         tokens=n,
-        nodes=layout.num_dst,
-        edges=layout.num_edges,
-        min_in_degree=int(layout.in_degrees.min()),
-        max_in_degree=int(layout.in_degrees.max()),
+        nodes=len(mask),
+        edges=int(degrees.sum()),
+        min_in_degree=int(degrees.min()),
+        max_in_degree=int(degrees.max()),
         diameter=int(distances[distances.isfinite()].max()),
         unreachable=(int(missing[0, 0]), int(missing[0, 1])) if len(missing) else None,
     )

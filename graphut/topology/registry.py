@@ -20,12 +20,11 @@ registry: dict[str, Any] = {**_HOMES}
 operators: dict[str, Callable[..., Any]] = {}  # "|" and "&"; `Topology` cannot import them
 
 
-def find(name: str) -> Callable[..., Any]:
+def find(name: str) -> Any:
     """Return the class or function of a name; import the module that registers it."""
     if isinstance(module := registry[name], str):
         import_module(module)
-    make: Callable[..., Any] = registry[name]
-    return make
+    return registry[name]
 
 
 def register(name: Any, make: Callable[..., Any]) -> None:
