@@ -295,8 +295,6 @@ def close_call(
     """Return the results of `layer.forward`: output, `Ponder`, and what was asked for."""
     store, rows, max_steps, step = call.store, call.rows, call.max_steps, call.steps[-1]
     output = output._replace(out=step.readout(output.out))
-    if not call.waits:
-        call.checks.close()
     output, rows = store.close((output, rows))
     records: dict[str, Any] = dict(output.waking or {})
     if output.waking is not None:

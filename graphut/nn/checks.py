@@ -103,21 +103,12 @@ class FiniteChecks:
         low, high = probability.aminmax()
         if low.item() >= 0.0 and high.item() <= 1.0:  # False for NaN
             return
-        row = int(wrong_probabilities(probability).nonzero()[0])
+        row = int((~((probability >= 0.0) & (probability <= 1.0))).nonzero()[0])
         node = row if nodes is None else int(nodes[row])
         raise ValueError(probability_error(node, step, bool(probability[row].isnan())))
 
-    def close(self) -> None:
-        """Finish the checks of one call; this class has nothing left to do, unlike a subclass."""
-
 
 FINITE_CHECKS = FiniteChecks()
-
-
-def wrong_probabilities(probability: Tensor) -> Tensor:
-    """Return an int32 code for each probability: 0 in [0, 1], 1 outside, 2 for NaN."""
-    p = probability.detach()
-    return (~((p >= 0.0) & (p <= 1.0))).int() + p.isnan()
 
 
 def probability_error(node: int, step: int, is_nan: bool) -> str:

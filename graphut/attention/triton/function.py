@@ -25,18 +25,17 @@ def attend(call: AttentionCall) -> Tensor:
     The dtype is float32, bfloat16 or float16. The output is zero for rows without scores above
     `-inf`.
     """
-    seed = call.seed
+    seed, rows = call.seed, Rows(None, None)
     if call.dropout and isinstance(seed, int):
         seed = torch.full((), seed, device=call.query.device)  # no copy from the host
-    bias = None if call.edge_bias is None else call.edge_bias.contiguous()
-    more: dict[str, Any] = {"scale": float(call.scale), "drop": dropout_of(call.dropout, seed)}
-    more["rows"] = Rows(None, None)
     if call.frontier is not None:
         nodes = call.frontier.contiguous()
         every = torch.arange(call.layout.num_dst + 1, device=nodes.device)
-        more["rows"] = Rows(nodes, torch.searchsorted(nodes, every, out_int32=True))
-    tensors = *(packed(x) for x in (call.query, call.key, call.value)), bias
-    return _Attention.apply(call.layout, more, *tensors)  # type: ignore[no-untyped-call]
+        rows = Rows(nodes, torch.searchsorted(nodes, every, out_int32=True))
+    more = {"scale": float(call.scale), "drop": dropout_of(call.dropout, seed), "rows": rows}
+    tensors = [packed(x) for x in (call.query, call.key, call.value)]
+    bias = None if call.edge_bias is None else call.edge_bias.contiguous()
+    return _Attention.apply(call.layout, more, *tensors, bias)  # type: ignore[no-untyped-call]
 
 
 class _Attention(torch.autograd.Function):
@@ -46,10 +45,9 @@ class _Attention(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, layout: Any, more: Any, *tensors: Tensor | None) -> Tensor:
+    def forward(ctx: Any, layout: Any, more: Any, *tensors: Any) -> Tensor:
         query, _, value, _ = tensors
-        assert query is not None and value is not None
-        out = value.new_empty(len(query), *value.shape[1:])
+        out: Tensor = value.new_empty(len(query), *value.shape[1:])
         softmax = out.new_empty(*out.shape[:2], 2, dtype=torch.float32)
         ctx.layout, ctx.more = layout, more
         _run(ctx, tensors, {"out": out, "softmax": softmax})
@@ -60,32 +58,27 @@ class _Attention(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, to_out: Tensor) -> tuple[Tensor | None, ...]:
         *tensors, out, softmax = ctx.saved_tensors
-        (query, key, value, bias), wanted = tensors, ctx.needs_input_grad[2:]
-        known = {"out": out, "softmax": softmax, "to_out": packed(to_out)}
+        *each, bias = tensors
+        known = {"out": out, "softmax": softmax, "to_out": packed(to_out), "to_bias": None}
         known["delta"] = softmax.new_empty(softmax.shape[:2])
-        known["to_query"] = torch.empty_like(query)
-        for name, x in (("to_key", key), ("to_value", value)):
-            known[name] = x.new_empty(x.shape) if wanted[1] or wanted[2] else None
-        by_edge = ctx.layout.num_edges, query.shape[1]
-        known["to_bias"] = softmax.new_zeros(by_edge) if wanted[3] else None
-        _run(ctx, tensors, known, backward=True)
-        grads = [known[f"to_{name}"] for name in ("query", "key", "value", "bias")]
-        if wanted[3]:
-            grads[3] = grads[3].sum_to_size(bias.shape).to(bias.dtype)
-        return None, None, *grads
+        grads = [x.new_empty(x.shape) for x in each]
+        known |= zip(("to_query", "to_key", "to_value"), grads, strict=True)
+        if ctx.needs_input_grad[5]:
+            known["to_bias"] = softmax.new_zeros(ctx.layout.num_edges, out.shape[1])
+        _run(ctx, tensors, known)
+        to_bias = known["to_bias"]
+        if to_bias is not None:
+            to_bias = to_bias.sum_to_size(bias.shape).to(bias.dtype)
+        return None, None, *grads, to_bias
 
 
-def _run(
-    ctx: Any, tensors: Sequence[Any], known: dict[str, Any], *, backward: bool = False
-) -> None:
+def _run(ctx: Any, tensors: Sequence[Any], known: dict[str, Any]) -> None:
     """Launch the kernels that write what is `known`."""
     *each, bias = tensors
     by_edge = bias is not None or ctx.more["drop"] is not None
-    both = backward and known["to_key"] is not None
     width = max(each[0].shape[2], each[2].shape[2])
-    edges = edges_of(ctx.layout, width, by_edge=by_edge, both=both)
+    edges = edges_of(ctx.layout, width, by_edge=by_edge, both="to_out" in known)
     known |= {"step": 1, "last_step": 1}
-    launches = launches_of(each, edges, known, backward=backward, bias=bias, **ctx.more)
     with torch.cuda.device_of(each[0]):
-        for launch in launches:
+        for launch in launches_of(each, edges, known, bias=bias, **ctx.more):
             launch()

@@ -244,19 +244,15 @@ def edges_from(inputs: Mapping[str, Tensor], prefix: str = "") -> list[Any]:
 
 
 def launches_of(
-    tensors: Sequence[Tensor],
-    edges: Sequence[Any],
-    known: Mapping[str, Any],
-    *,
-    backward: bool = False,
-    **more: Any,
+    tensors: Sequence[Tensor], edges: Sequence[Any], known: Mapping[str, Any], **more: Any
 ) -> list[Launch]:
     """Return launches that write `out` and `softmax` among `known`.
 
-    In the `backward` pass, they write the gradients among `known`, and `out . to_out` to `delta`.
+    Or if `to_out` is known, they write the other gradients, and `out . to_out` to `delta`.
     `tensors` are query, key and value, `(n, H, D)`, each packed; `more` are fields of `KernelCall`.
     """
     is_dense, (rows, heads, _) = isinstance(edges[0], IntervalTables), tensors[0].shape
+    backward = "to_out" in known
     least = 16 if is_dense else 4  # features of a head; tensor cores require 16
     by_heads: list[Any] = [heads_of(x, heads, least) for x in tensors]
     columns = 0 if more.get("bias") is None else more["bias"].shape[1]
@@ -272,7 +268,7 @@ def launches_of(
         sizes, numbers = row_sizes(width), ((rows, 1), (len(edges[-1].indptr) - 1, 1))
     own = {"call": call, **with_options(sizes)}
     for name, x in known.items():
-        own[name] = heads_of(x, heads, least) if name in BY_HEAD and x is not None else x
+        own[name] = heads_of(x, heads, least) if name in BY_HEAD else x
     kernels = [attention.attention_forward]
     if backward:
         kernels = [attention.attention_query, attention.attention_source]
@@ -283,7 +279,7 @@ def launches_of(
         if call.rows.number is not None and kernel is not attention.attention_source:
             items = min(items, PROGRAMS)
         launches.append(launch_of(kernel, (items,), own))
-    return launches[:1] if backward and known["to_key"] is None else launches
+    return launches
 
 
 def tile_sizes(width: int, dtype: torch.dtype, *, by_edge: bool, backward: bool) -> TileSizes:

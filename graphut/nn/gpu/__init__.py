@@ -7,9 +7,12 @@ have not been reported yet.
 import sys
 from typing import Any
 
+import torch
+
+from graphut.attention.layout import full_size
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks as AsyncFiniteChecks
 from graphut.nn.gpu.async_checks import synchronize
-from graphut.nn.gpu.settings import ProgramError, limit_mode, mode
+from graphut.nn.gpu.settings import limit_mode, mode
 from graphut.nn.gpu.settings import program_of as program_of
 
 __all__ = ["mode", "release", "synchronize"]
@@ -26,8 +29,8 @@ def release() -> None:
     >>> from graphut.nn import gpu
     >>> gpu.release()
     """
-    if replay := sys.modules.get("graphut.nn.gpu.replay"):
-        replay.release()
+    if loaded := sys.modules.get("graphut.nn.gpu.replay"):
+        loaded.release()
 
 
 def run_program(call: Any) -> Any:
@@ -36,11 +39,12 @@ def run_program(call: Any) -> Any:
     Return None if the program cannot be made or launched, so that the loop must run.
     """
     # Triton decides at the import of kernels whether they are compiled or interpreted.
-    from graphut.nn.gpu import device_loop
+    from graphut.nn.gpu import device_loop, replay
 
     try:
-        return device_loop.run_program(call)
-    except ProgramError as error:
-        cause = error.__cause__
-    limit_mode(call.program, "off", cause)
-    return None
+        output, errors = device_loop.run_program(call)
+    except (replay.ProgramError, torch.OutOfMemoryError) as error:
+        limit_mode(call.program, "off", error.__cause__ or error)
+        return None
+    call.checks.note(errors, full_size(len(call.feat)))
+    return output

@@ -8,11 +8,10 @@ from torch import Tensor
 
 from graphut.attention import EdgeLayout
 from graphut.attention.first_derivatives import once_differentiable
-from graphut.attention.layout import full_size, node_counts
+from graphut.attention.layout import node_counts
 from graphut.attention.triton.launches import edges_of, tensors_of
 from graphut.nn.call import Call, LoopOutput
-from graphut.nn.gpu.async_checks import AsyncFiniteChecks
-from graphut.nn.gpu.program import Program, copy_by_dtype
+from graphut.nn.gpu.program import copy_by_dtype
 from graphut.nn.gpu.replay import Lease
 from graphut.nn.gpu.settings import NORMS, PLACES, Settings
 from graphut.nn.halting import HaltingUnit, ScheduledHalting
@@ -22,26 +21,22 @@ from graphut.nn.rules.probability import ACT
 Layouts: TypeAlias = tuple[EdgeLayout, EdgeLayout | None]  # of self- and of cross-attention
 
 
-def run_program(call: Call) -> LoopOutput:
-    """Run all steps of a recurrence, and return the results of all nodes."""
-    layouts = call.store.layout, call.store.cross_layout
-    settings, rule = call.program, call.rule
-    assert settings is not None and isinstance(rule, ACT)
-    inputs = program_inputs(call, call.steps[0], call.halting, settings)
+def run_program(call: Call) -> tuple[LoopOutput, Tensor]:
+    """Run all steps of a recurrence; return the results of all nodes, and codes of errors."""
+    settings, layouts = call.program, (call.store.layout, call.store.cross_layout)
+    inputs = program_inputs(call, settings)
     out, remainder, steps, errors = _Recurrence.apply(  # type: ignore[no-untyped-call]
         settings, layouts, tuple(inputs), *inputs.values()
     )
-    assert isinstance(call.checks, AsyncFiniteChecks)
-    call.checks.note(errors, full_size(len(call.feat)))
-    call.store.work = DeviceWork(layouts, steps, settings.stored)
-    cost = remainder
-    if rule.cost == "steps+remainder":
-        cost = cost + steps
-    return LoopOutput(out, steps, remainder, cost)
+    call.store.work = DeviceWork(layouts, steps, settings.stores_all)
+    with_steps = isinstance(call.rule, ACT) and call.rule.cost == "steps+remainder"
+    cost = remainder + steps if with_steps else remainder
+    return LoopOutput(out, steps, remainder, cost), errors
 
 
-def program_inputs(call: Call, step: Any, halting: Any, settings: Settings) -> dict[str, Tensor]:
+def program_inputs(call: Call, settings: Settings) -> dict[str, Tensor]:
     """Return the inputs of a program by name: tensors of the call, and parameters."""
+    step: Any = call.steps[0]
     found = {"states": call.feat, "encodings": call.encodings, "signals": call.signals}
     layers = {"query": step.attention.query, "key_value": step.attention.key_value}
     layers |= {"output": step.attention.output}
@@ -53,10 +48,10 @@ def program_inputs(call: Call, step: Any, halting: Any, settings: Settings) -> d
         layers |= {"cross_query": cross.query, "cross_output": cross.output}
     if settings.norm is not None:
         layers |= {f"{name}_norm": getattr(step, f"{name}_norm") for name in NORMS}
-    if isinstance(halting, HaltingUnit):
-        layers["unit"] = halting.linear
-    elif isinstance(halting, ScheduledHalting):
-        found["schedule"] = halting.steps
+    if isinstance(call.halting, HaltingUnit):
+        layers["unit"] = call.halting.linear
+    elif isinstance(call.halting, ScheduledHalting):
+        found["schedule"] = call.halting.steps
     for name, layer in layers.items():
         found |= {f"{name}_{kind}": getattr(layer, kind, None) for kind in ("weight", "bias")}
     if any(settings.dropout):
@@ -77,9 +72,9 @@ class _Recurrence(torch.autograd.Function):
             lease = _run_forward(ctx, tensors)
             whole, num_dst = lease.program.whole, layouts[0].num_dst
             steps = whole["halted"][:num_dst].long()
-            # As a float32, the error is copied in the same launch.
+            # As float32, the errors are copied in the same launch.
             static = [whole[x][:num_dst] for x in ("out", "remainder")]
-            static.append(whole["first_error"].view(torch.float32))
+            static.append(whole["errors"].view(torch.float32))
             out, remainder, errors = copies = [torch.empty_like(x) for x in static]
             copy_by_dtype(copies, static)
             errors = errors.view(torch.int32)
@@ -114,7 +109,7 @@ def _run_forward(ctx: Any, tensors: Sequence[Tensor]) -> Lease:
     for prefix, layout in zip(("", "cross_"), layouts, strict=True):
         if layout is not None:
             inputs |= layout_inputs(layout, prefix, ctx.settings, given)
-    lease = Lease(Program, ctx.settings, inputs)
+    lease = Lease(ctx.settings, inputs)
     lease.program.load(inputs)
     lease.run()
     return lease
@@ -132,9 +127,9 @@ def layout_inputs(
 class DeviceWork(FlopCount):
     """The nodes and edges that the steps of a program computed, counted when they are asked for."""
 
-    def __init__(self, layouts: Layouts, steps: Tensor, stored: str) -> None:
+    def __init__(self, layouts: Layouts, steps: Tensor, stores_all: bool) -> None:
         self.projections, self.attended, self.cross_attended = [], [], []
-        self._layouts, self._steps, self._stored = layouts, steps, stored
+        self._layouts, self._steps, self._stores_all = layouts, steps, stores_all
 
     @property
     def computed(self) -> Tensor:  # type: ignore[override]
@@ -151,7 +146,6 @@ class DeviceWork(FlopCount):
     def projected(self) -> Tensor:  # type: ignore[override]
         """Number of nodes that were projected to keys and values, summed over all steps."""
         steps, num_src = self._steps, self._layouts[0].num_src
-        if self._stored == "all":
+        if self._stores_all:
             return steps.max() * num_src
-        later = steps - 1 if self._stored == "none" else steps.clamp_max(steps.max() - 1)
-        return later.sum() + num_src
+        return steps.clamp_max(steps.max() - 1).sum() + num_src

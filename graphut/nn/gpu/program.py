@@ -22,7 +22,7 @@ from graphut.attention.triton.launches import (
     padded,
     with_options,
 )
-from graphut.nn.gpu.kernels import NO_OPERAND, Gradients, Norm, Operand, Shared, Step
+from graphut.nn.gpu.kernels import NO_OPERAND, Norm, Operand, Shared, Step
 from graphut.nn.gpu.kernels.products import product, weight_gradient
 from graphut.nn.gpu.kernels.rows import advance, finish, finish_backward, rows_backward
 from graphut.nn.gpu.settings import NORMS, PLACES, Settings
@@ -33,7 +33,7 @@ ALIGNED = 4  # int32 in 16 bytes, for which one variant of a kernel is compiled
 PROGRAMS = 256  # of a kernel that loops over rows, or over parts of a weight's gradient
 ALL = slice(None)  # all steps
 # Tensors to which programs add.
-ADDED = {"signals", "unit", "to_encodings", *(f"{norm}_parts" for norm in NORMS)}
+ADDED = {"unit", "to_encodings", *(f"{norm}_parts" for norm in NORMS)}
 Tensors = Mapping[str, Tensor]  # by their names in `graphut.nn.gpu.device_loop` and in kernels
 
 
@@ -66,17 +66,16 @@ class Program:
         self.steps: dict[str, Tensor] = {}  # tensors with a row for each step
         self.parts: dict[str, Tensor] = {}  # sums of programs, which `gradients` adds up
         self._allocate()
+        if settings.learns:
+            self._allocate_gradients()
         self.shared = self._shared()
         steps = range(1, settings.max_steps + 1)
         self.forward: list[Any] = [self.weights.prepare]
         self.forward += [launch for t in steps for launch in self._forward(t)]
-        errors, first = self.whole["errors"], self.whole["first_error"]
-        self.forward.append(partial(torch.amin, errors, 0, True, out=first))
         self.backward: list[Any] = []
         if settings.learns:
-            self._allocate_gradients()
-            if zeros := [x for name, x in (self.parts | self.whole).items() if name in ADDED]:
-                self.backward.append(partial(torch._foreach_zero_, zeros))
+            zeros = [x for name, x in (self.parts | self.whole).items() if name in ADDED]
+            self.backward.append(partial(torch._foreach_zero_, zeros))
             self.backward += [launch for t in reversed(steps) for launch in self._backward(t)]
             self.backward += map(self._weight_gradient, self.products)
             self.backward.append(partial(self.weights.collect, self.parts))
@@ -118,7 +117,6 @@ class Program:
         self._share("out", size, width)
         self._share("going", steps + 1, size // GROUP + 1, dtype=short)
         self._share("errors", size // self.block + 1, dtype=short)
-        self._share("first_error", 1, dtype=short)
         sizes = {"nodes": size, "before": size + ALIGNED, "active": ALIGNED, "number": ALIGNED}
         self.steps |= {name: self._new(steps, n, dtype=short) for name, n in sizes.items()}
         for name in self.norms:
@@ -146,9 +144,6 @@ class Program:
             self.whole["to_encoded"] = torch.empty_like(given["encoded"])
         if "encodings" in given:
             self._share("to_encodings", size, width, dtype=wide)
-        if "signals" in given:
-            sums = self._new(steps, self.programs, width, dtype=wide)
-            self.parts["signals"] = sums.transpose(0, 1)
         if "unit" in given:
             self._by_step("to_logit", size, dtype=wide)
             self.parts["unit"] = self._new(self.programs, width + 1, dtype=wide)
@@ -171,7 +166,7 @@ class Program:
         known: dict[str, Any] = vars(self.settings) | {"width": self.width, "group": GROUP}
         known |= {"block_m": self.block, "block_w": padded(self.width)}
         known = {name: constant(x) for name, x in known.items()}
-        known |= {"size": self.size, **self.inputs, **self.whole}
+        known |= {"size": self.size, "to_unit": self.parts.get("unit"), **self.inputs, **self.whole}
         return named(Shared, known)
 
     def _launch(self, kernel: Any, t: int, grid: tuple[int, ...], **own: Any) -> Launch:
@@ -181,8 +176,8 @@ class Program:
         known |= {"is_first": t == 1, "is_last": t == last, **own}
         return launch_of(kernel, grid, known if tiles is None else known | with_options(tiles))
 
-    def _step(self, t: int) -> Step:
-        return Step(*(self.steps[name][t - 1] for name in Step._fields))
+    def _step(self, t: int) -> Any:
+        return named(Step, {name: x[t - 1] for name, x in self.steps.items()})
 
     # In the following, `at` is the index of a step, or `ALL`.
 
@@ -228,13 +223,12 @@ class Program:
         x, out = self._read(name, at), self._written(name, at)
         return self._product(name, t, x=x, out=out, bias=row, **more)
 
-    def _pass(self, name: str, t: int, to_x: Tensor, residual: Tensor | None = None) -> Launch:
-        """Return the launch that passes a gradient through a weight, and adds `residual`."""
+    def _pass(self, name: str, t: int, to_x: Tensor) -> Launch:
+        """Return the launch that passes a gradient through a weight."""
         hidden = self._read(name, t - 1) if name == "last" else NO_OPERAND
-        more = {"hidden": hidden, "drop": hidden.drop}
-        added = NO_OPERAND if residual is None else operand(residual)
+        more = {"hidden": hidden, "drop": hidden.drop, "residual": NO_OPERAND}
         x, out = self._written(name, t - 1, "to_"), operand(to_x)
-        return self._product(name, t, x=x, out=out, residual=added, turned=True, **more)
+        return self._product(name, t, x=x, out=out, turned=True, **more)
 
     def _product(self, name: str, t: int, **own: Any) -> Launch:
         """Return the launch of a product with a weight, which is transposed if `turned`."""
@@ -268,8 +262,7 @@ class Program:
             known["to_key"], known["to_value"] = to_table.view(-1, 2, heads, width).unbind(1)
             known |= {"to_out": whole[f"{prefix}to_mixed"], "delta": whole[f"{prefix}delta"]}
             known |= {"to_query": steps[f"to_{prefix}query"], "to_bias": None}
-        edges = edges_from(given, prefix)
-        return launches_of(tensors, edges, known, backward=backward, **own)
+        return launches_of(tensors, edges_from(given, prefix), known, **own)
 
     def _forward(self, t: int) -> list[Launch]:
         grid, signals = (self.size // self.block + 1,), self.inputs.get("signals")
@@ -287,46 +280,39 @@ class Program:
         return [*launches, self._multiply("first", t), self._multiply("last", t)]
 
     def _backward(self, t: int) -> list[Launch]:
-        steps, whole = {name: x[t - 1] for name, x in self.steps.items()}, self.whole
         launches = [
             self._end(finish_backward, t, "sums"),
-            self._pass("last", t, steps["to_inner"]),
-            *self._through(t, "first", steps["to_sums"]),
+            self._pass("last", t, self.steps["to_inner"][t - 1]),
+            *self._through(t, "first", "sums"),
         ]
         if self.crosses:
             launches += [
-                self._pass("cross_output", t, whole["cross_to_mixed"]),
+                self._pass("cross_output", t, self.whole["cross_to_mixed"]),
                 *self._attend(t, "cross_", backward=True),
-                *self._through(t, "cross_query", steps["to_crossed"]),
+                *self._through(t, "cross_query", "crossed"),
             ]
-        own = {"residual": steps["to_middle"], "to_rows": None}
         return [
             *launches,
-            self._pass("output", t, whole["to_mixed"]),
+            self._pass("output", t, self.whole["to_mixed"]),
             *self._attend(t, backward=True),
-            self._pass("joint", t, whole["passed"]),
-            self._end(rows_backward, t, "rows", **own),
+            *self._through(t, "joint", "middle"),
         ]
 
-    def _through(self, t: int, name: str, to_next: Tensor) -> list[Launch]:
-        """Return launches for the gradient of a sum, which a weight and the next sum read."""
-        value, pre = self.reads[name], self.settings.norm == "pre"
-        to_value = self.steps[f"to_{value}"][t - 1]
-        own = {"residual": to_next if pre else None, "to_rows": to_value}
+    def _through(self, t: int, name: str, after: str) -> list[Launch]:
+        """Return launches for the gradient of a sum, which a weight and the sum `after` it read."""
+        value = self.reads[name]
+        to_rows = None if value == "rows" else self.steps[f"to_{value}"][t - 1]
+        own = {"residual": self.steps[f"to_{after}"][t - 1], "to_rows": to_rows}
         return [
-            self._pass(name, t, self.whole["passed"], None if pre else to_next),
+            self._pass(name, t, self.whole["passed"]),
             self._end(rows_backward, t, value, **own),
         ]
 
     def _end(self, kernel: Any, t: int, value: str, **own: Any) -> Launch:
         """Return a launch for the gradient of a sum and of its LayerNorm."""
-        known: dict[str, Any] = self.whole | {name: x[t - 1] for name, x in self.steps.items()}
-        signals = self.parts.get("signals")
-        known |= {"to_unit": self.parts.get("unit")}
-        known |= {"to_signals": None if signals is None else signals[:, t - 1]}
-        if t < self.settings.max_steps:
-            known["next_number"] = self.steps["number"][t]
-        own |= {"grads": named(Gradients, known), "norm": self._norm(value, t - 1)}
+        is_last = t == self.settings.max_steps
+        own |= {"next_number": None if is_last else self.steps["number"][t]}
+        own |= {"norm": self._norm(value, t - 1)}
         own |= {"norm_parts": self.whole.get(f"{self.norms[value]}_parts")}
         own |= {"grad": self.whole["passed"], "sums": self.steps[value][t - 1]}
         return self._launch(kernel, t, (self.programs,), **own)

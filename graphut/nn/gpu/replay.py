@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from threading import RLock
 from typing import Any
@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from graphut.attention.layout import full_size
-from graphut.attention.tracing import is_capturing, outside_autocast
+from graphut.attention.tracing import outside_autocast
 from graphut.attention.triton.function import INTERPRETED
 from graphut.nn.gpu.program import Program
-from graphut.nn.gpu.settings import ProgramError, Settings, limit_mode, mode_for
+from graphut.nn.gpu.settings import Settings, limit_mode, mode_for
 
 # Of the programs that are kept while no call uses them.
 MOST, MOST_BYTES = 64, 8 * 2**30
@@ -25,8 +25,8 @@ _lock, _capture_lock = RLock(), RLock()
 class Replay:
     """A sequence of launches: from its second run on, a CUDA graph repeats it.
 
-    The first run compiles the kernels. Where Triton interprets them, and while a graph of the
-    caller is captured, the launches are made one by one.
+    The first run compiles the kernels. Where Triton interprets them, the launches are made one by
+    one.
     """
 
     def __init__(self, launches: Sequence[Any], settings: Settings) -> None:
@@ -36,7 +36,7 @@ class Replay:
 
     def run(self) -> None:
         """Make all launches."""
-        as_graph = not (INTERPRETED or is_capturing()) and mode_for(self._settings) == "graphs"
+        as_graph = not INTERPRETED and mode_for(self._settings) == "graphs"
         if as_graph and self.has_run and self._replay is None:
             try:
                 self._replay = capture(self._launch)
@@ -74,6 +74,10 @@ def _capture_stream(device: int) -> torch.cuda.Stream:
     return torch.cuda.Stream(device)
 
 
+class ProgramError(Exception):
+    """A launch or its compilation failed; the cause says why."""
+
+
 class Kept:
     """A program with the graphs of its launches, and what it can be used for."""
 
@@ -92,47 +96,30 @@ class Lease:
     It is an idle program of an earlier call, if there is one for inputs of about these sizes.
     """
 
-    def __init__(
-        self, kind: type[Program], settings: Settings, inputs: Mapping[str, Tensor]
-    ) -> None:
+    def __init__(self, settings: Settings, inputs: Mapping[str, Tensor]) -> None:
         self._kept: Kept | None = None
         _release_when_out_of_memory()
-        like, shapes = inputs["states"], full_shapes(inputs)
+        device, shapes = inputs["states"].device, full_shapes(inputs)
         kinds = tuple((name, shapes[name], x.dtype) for name, x in inputs.items())
         # Of another stream, the last call may still run.
-        key = kind, settings, kinds, like.device, torch.cuda.current_stream(like.device)
+        key = settings, kinds, device, torch.cuda.current_stream(device)
+
+        def make() -> Kept:
+            with torch.inference_mode(False):
+                static = {name: x.new_empty(shapes[name]) for name, x in inputs.items()}
+                return Kept(key, Program(settings, static))
+
         with _lock:
             found = next((each for each in reversed(idle) if each.key == key), None)
             if found is not None:
                 idle.remove(found)
-        for is_last in (False, True):
-            if found is None:
-                try:
-                    with torch.inference_mode(False):
-                        static = {name: x.new_empty(shapes[name]) for name, x in inputs.items()}
-                        found = Kept(key, kind(settings, static))
-                except torch.OutOfMemoryError as error:
-                    if is_last:
-                        raise ProgramError from error
-            if found is None:  # outside of `except`, which holds what the attempt has allocated
-                release()
-        assert found is not None
+        if found is None:
+            with suppress(torch.OutOfMemoryError):
+                found = make()
+        if found is None:  # the exception, which held what was allocated, is gone
+            release()
+            found = make()
         self._kept, self.program = found, found.program
-
-    @contextmanager
-    def guard(self) -> Iterator[Kept]:
-        """Drop the program if launches fail or are interrupted; raise `ProgramError` if they fail.
-
-        Nobody knows how far they got. Autocast would change the dtypes of operations among them.
-        """
-        kept, self._kept = self._kept, None
-        assert kept is not None
-        try:
-            with outside_autocast("cuda"):
-                yield kept
-        except Exception as error:
-            raise ProgramError(str(error)) from error
-        self._kept = kept
 
     def run(self) -> None:
         """Make the launches of the forward pass.
@@ -140,15 +127,25 @@ class Lease:
         The first time, those of the backward pass follow, with any gradients: if one of them fails,
         the general loop can still run.
         """
-        with self.guard() as kept:
-            kept.forward.run()
-            if not (kept.backward.has_run or INTERPRETED):
-                kept.backward.run()
+        assert self._kept is not None
+        tries_backward = not (self._kept.backward.has_run or INTERPRETED)
+        self._make(self._kept.forward, *[self._kept.backward] * tries_backward)
 
     def run_backward(self) -> None:
         """Make the launches of the backward pass."""
-        with self.guard() as kept:
-            kept.backward.run()
+        assert self._kept is not None
+        self._make(self._kept.backward)
+
+    def _make(self, *replays: Replay) -> None:
+        """Make launches; if they fail or are interrupted, the program is not given back."""
+        kept, self._kept = self._kept, None
+        try:
+            with outside_autocast("cuda"):  # it would change the dtypes of operations among them
+                for each in replays:
+                    each.run()
+        except Exception as error:
+            raise ProgramError(str(error)) from error
+        self._kept = kept
 
     def give_back(self) -> None:
         """Keep the program for later calls."""

@@ -20,8 +20,7 @@ from graphut.attention.layout import full_size
 from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.halting import HaltingUnit, ScheduledHalting
 from graphut.nn.layers import is_hooked
-from graphut.nn.noise import kinds_of_noise
-from graphut.nn.rules import ACT, FixedDepth, HaltingRule
+from graphut.nn.rules import ACT, FixedDepth
 from graphut.nn.step import UniversalTransformerStep
 from graphut.nn.transition import PositionwiseTransition
 
@@ -29,15 +28,13 @@ NORMS = ("attention", "cross", "transition")
 # Where values are dropped: in attention, in what it adds, in the hidden layer, in what it adds.
 PLACES = ("attention", "output", "cross_attention", "cross_output", "inner", "last")
 WIDEST = 2048  # features of a state, a row of which fits in one program
-_MOST = 2**30 - 1  # twice the number of a step and a node is one int32
+_MOST = 2**31 - 1  # the code of an error in a step at a node is one int32
 # The modules that the kernels compute.
 _KNOWN: tuple[type[nn.Module], ...] = (
     *(UniversalTransformerStep, MultiHeadAttention, PositionwiseTransition, nn.Sequential),
     *(nn.Linear, nn.LayerNorm, nn.Dropout, nn.Identity, nn.GELU, nn.ReLU),
 )
 _ACTIVATIONS = {nn.GELU: "gelu", nn.ReLU: "relu"}
-_METHODS = {"forward", "project", "readout", "value_shift"}
-_CALL = nn.Module.__call__
 MODES = ("off", "launches", "graphs")
 _mode: ContextVar[str | None] = ContextVar("graphut_gpu", default=None)
 # For settings of a program whose kernels or CUDA graph failed: the mode that remains.
@@ -56,10 +53,9 @@ class Settings:
     activation: str  # as in `graphut.nn.gpu.kernels.products`
     learns: bool  # whether there is a backward pass
     work: torch.dtype = torch.float32  # of the factors of matrix products
-    stored: str  # which nodes a step stores beside active ones: "none", "halting" or "all"
+    stores_all: bool  # whether each step stores all nodes, not only active and halting ones
+    moves_values: bool  # whether the step signal is in biases, not in stored values
     low: float | None = None  # probability of a scheduled node before it halts; None for a unit
-    moves_values: bool = False  # whether the step signal is in biases, not in stored values
-    reads_input: bool = False  # whether the halting unit reads the input of the step
     threshold: float = 1.0
 
 
@@ -68,93 +64,74 @@ def program_of(call: Any) -> tuple[Settings | None, bool]:
 
     The host waits for the device to check values and to count active nodes.
     """
-    layer, store, rule = call.layer, call.store, call.rule
-    layout, between = store.layout, store.cross_layout
-    pairs = [(step.attention, layout) for step in call.steps]
-    if between is not None:
-        pairs += [(step.cross_attention, between) for step in call.steps if step.cross_attention]
-    if not (call.feat.is_cuda and layout.halo is None) or not all(
+    store, steps = call.store, call.steps
+    pairs = [(step.attention, store.layout) for step in steps]
+    if store.cross_layout is not None:
+        between = store.cross_layout
+        pairs += [(step.cross_attention, between) for step in steps if step.cross_attention]
+    if store.layout.halo is not None or not all(
         isinstance(attention, MultiHeadAttention) and attention.uses_triton(edges, call.feat)
         for attention, edges in pairs
     ):
         return None, True
-    halts = not (call.runs_on or isinstance(rule, FixedDepth)) and layout.num_dst > 0
-    noisy = layer.training and any(x.on == "every_step" for x in kinds_of_noise(layer.noise))
-    # Global hooks, or a tool that replaces `Module.__call__`, must see each module.
-    is_watched = _has_any_global_hook() or nn.Module.__call__ is not _CALL
-    may_run = halts and not call.is_waking and len(call.steps) == 1 and call.quantize is None
-    if not may_run or noisy or is_watched:
-        return None, halts or call.is_waking
-    device, dtype = call.feat.device.type, call.feat.dtype
-    program = program_settings(
-        call.steps[0],
-        rule,
-        layer.halting,
-        layout,
-        halted=call.halted,
-        max_steps=call.max_steps,
-        learns=torch.is_grad_enabled(),
-        work=torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else dtype,
-    )
-    program = None if program is None or mode_for(program) == "off" else program
-    return program, program is None
+    if isinstance(call.rule, FixedDepth):
+        return None, False
+    settings = settings_of(call)
+    if settings is not None and mode_for(settings) == "off":
+        settings = None
+    return settings, settings is None
 
 
-def program_settings(
-    step: Any,
-    rule: HaltingRule,
-    halting: nn.Module | None,
-    layout: EdgeLayout,
-    *,
-    halted: str,
-    max_steps: int,
-    learns: bool,
-    work: torch.dtype = torch.float32,
-) -> Settings | None:
-    """Return the settings of a program for a recurrence, or None if there is none for it.
+def settings_of(call: Any) -> Settings | None:
+    """Return the settings of a program for a call, or None if there is none for it.
 
-    The step must be as graphut makes it, without hooks, and the rule `ACT` with weighted sums,
-    whose probabilities are those of a unit or of a schedule.
+    The step must be as graphut makes it, without hooks, noise and learned step signals, and the
+    rule `ACT` as in its paper, whose probabilities are those of a unit or of a schedule.
     """
-    if not (_is_plain(step) and type(rule) is ACT and _knows_halting(halting, layout)):
+    layout, rule, step, halting = call.store.layout, call.rule, call.steps[0], call.halting
+    is_usual = type(rule) is ACT and rule.weighting == "sum" and rule.halt_from == "input"
+    is_usual = is_usual and rule.min_steps == 1 and rule.forced_remainder
+    is_usual = is_usual and call.halted != "stale" and not (call.quantize or call.runs_on)
+    learned = call.signals is not None and call.signals.requires_grad
+    is_varied = len(call.steps) > 1 or learned or "every_step" in call.noise
+    if not is_usual or is_varied or _has_any_global_hook():
         return None
-    dropout, cross = tuple(_dropouts(step)), step.cross_attention
-    stored, moves = "none", False
-    if halted != "stale":
-        # Otherwise the step signal moves all values of a step by one vector.
-        moves = step.has_linear_projection and not (layout.has_empty_rows or dropout[0])
-        stored = "halting" if halted == "frozen" or moves else "all"
-    is_sum = rule.weighting == "sum" and rule.min_steps == 1 and rule.forced_remainder
-    too_large = (max_steps + 1) * full_size(layout.num_src) > _MOST
-    if not is_sum or too_large or step.attention.in_feats[1] > WIDEST:
+    too_large = (call.max_steps + 1) * full_size(layout.num_src) > _MOST
+    if too_large or not (layout.num_dst and _is_plain(step) and _knows_halting(halting, layout)):
         return None
-    layers = [step.attention] if cross is None else [step.attention, cross]
+    dropout, cross, copies = tuple(_dropouts(step)), step.cross_attention, call.halted == "copied"
+    # Whether the step signal moves all values of a step by one vector.
+    moves = step.has_linear_projection and not (layout.has_empty_rows or dropout[0])
+    layers, device = (
+        [step.attention] if cross is None else [step.attention, cross],
+        call.feat.device,
+    )
+    autocast = torch.is_autocast_enabled(device.type)
     return Settings(
-        max_steps=max_steps,
+        max_steps=call.max_steps,
         heads=tuple(layer.num_heads for layer in layers),
         norm=step.norm,
         eps=tuple(getattr(getattr(step, f"{name}_norm"), "eps", 0.0) for name in NORMS),
         dropout=dropout,
         activation=_ACTIVATIONS[type(step.transition.layers[1])],
-        learns=learns,
-        work=work,
-        stored=stored,
+        learns=torch.is_grad_enabled(),
+        work=torch.get_autocast_dtype(device.type) if autocast else call.feat.dtype,
+        stores_all=copies and not moves,
+        moves_values=copies and moves,
         low=halting.share if isinstance(halting, ScheduledHalting) else None,
-        moves_values=halted == "copied" and moves,
-        reads_input=rule.halt_from == "input",
         threshold=rule.threshold,
     )
 
 
-def _knows_halting(halting: nn.Module | None, layout: EdgeLayout) -> bool:
+def _knows_halting(halting: nn.Module, layout: EdgeLayout) -> bool:
     """Return whether the kernels compute what a halting module computes."""
+    if any(map(is_hooked, halting.modules())):
+        return False
     if type(halting) is ScheduledHalting:
-        fits = halting.steps.shape == (layout.num_dst,) and 0.0 <= halting.share <= 1.0
-        return fits and _is_untouched(halting)
+        return halting.steps.shape == (layout.num_dst,) and 0.0 <= halting.share <= 1.0
     if type(halting) is not HaltingUnit or halting.norm is not None:
         return False
-    plain = type(halting.linear) is nn.Linear and halting.linear.bias is not None
-    return plain and all(map(_is_untouched, halting.modules()))
+    return type(halting.linear) is nn.Linear and halting.linear.bias is not None
 
 
 def _dropouts(step: Any) -> Iterator[float]:
@@ -168,29 +145,19 @@ def _dropouts(step: Any) -> Iterator[float]:
 
 def _is_plain(step: UniversalTransformerStep) -> bool:
     """Return whether a step has no hooks and only parts that the kernels compute."""
-    transition = step.transition
     if not (step.residual and step.norm) or step.activation is not None:
         return False
-    if type(transition) is not PositionwiseTransition:
+    if type(step.transition) is not PositionwiseTransition:
         return False
-    first, activation, drop, last = transition.layers
-    kinds = [type(layer) for layer in (first, drop, last)]
+    first, activation, *others = step.transition.layers
     return (
-        kinds == [nn.Linear, nn.Dropout, nn.Linear]
+        [type(layer) for layer in (first, *others)] == [nn.Linear, nn.Dropout, nn.Linear]
         and type(activation) in _ACTIVATIONS
         and getattr(activation, "approximate", "none") == "none"
-        and all(type(x) in _KNOWN and _is_untouched(x) for x in step.modules())
+        and step.attention.in_feats[1] <= WIDEST
+        and all(type(x) in _KNOWN and not is_hooked(x) for x in step.modules())
         and all(getattr(x, "degree_scale", None) is None for x in step.modules())
     )
-
-
-def _is_untouched(module: nn.Module) -> bool:
-    """Return whether a module has neither hooks nor methods of its own."""
-    return not is_hooked(module) and _METHODS.isdisjoint(vars(module))
-
-
-class ProgramError(Exception):
-    """A program could not be made, compiled or launched; its cause says why."""
 
 
 @contextmanager
@@ -231,7 +198,7 @@ def mode_for(settings: Hashable) -> str:
     return min(chosen, _limits.get(settings, "graphs"), key=MODES.index)
 
 
-def limit_mode(settings: Hashable, name: str, error: BaseException | None) -> None:
+def limit_mode(settings: Hashable, name: str, error: BaseException) -> None:
     """Use at most the mode `name` for these settings from now on, and say why."""
     _limits[settings] = name
     does = "makes its launches one by one" if name == "launches" else "runs in the general loop"

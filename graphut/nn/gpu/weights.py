@@ -13,7 +13,7 @@ from graphut.nn.gpu.settings import Settings
 
 LAYERS = ("output", "first", "last", "cross_query", "cross_output")  # besides query and key_value
 BIASES = [f"{name}_bias" for name in LAYERS]
-ROWS = {"states", "encodings", "encoded"}  # inputs that are no weights
+OTHERS = {"states", "encodings", "encoded", "signals"}  # inputs that are no weights
 
 
 class Weights:
@@ -25,10 +25,10 @@ class Weights:
     """
 
     def __init__(self, settings: Settings, given: Mapping[str, Tensor]) -> None:
-        self.moves = settings.moves_values and "signals" in given
-        self.given = {k: x for k, x in given.items() if x.is_floating_point() and k not in ROWS}
+        self.signals = given.get("signals") if settings.moves_values else None
+        self.given = {k: x for k, x in given.items() if x.is_floating_point() and k not in OTHERS}
         self.tensors, self._computed = self._derive(self.given), dict[str, Tensor]()
-        sums = {"joint_bias", "unit", *["output_bias"] * self.moves}
+        sums = {"joint_bias", "unit", *["output_bias"] * (self.signals is not None)}
         products = {"joint_weight", *(f"{name}_weight" for name in LAYERS)}
         dtypes = dict.fromkeys(sums, torch.float32) | dict.fromkeys(products, settings.work)
         for name, x in self.tensors.items():
@@ -50,8 +50,8 @@ class Weights:
                 found[f"joint_{kind}"] = joint if kind == "weight" else joint[None]
         if "unit_weight" in given:
             found["unit"] = torch.cat([given["unit_weight"][0], given["unit_bias"]])
-        if self.moves:
-            shift = given["signals"] @ given["key_value_weight"].t()
+        if self.signals is not None:
+            shift = self.signals @ given["key_value_weight"].t()
             moved = shift[:, shift.shape[1] // 2 :] @ given["output_weight"].t()
             queries = len(given["query_weight"])
             found["joint_bias"] = found.get("joint_bias", 0.0) - pad(shift, (queries, 0))

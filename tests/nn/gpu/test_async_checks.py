@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from graphut.nn.checks import FiniteChecks
 from graphut.nn.gpu import async_checks
-from graphut.nn.gpu.async_checks import AsyncFiniteChecks
+from graphut.nn.gpu.async_checks import NO_ERROR, AsyncFiniteChecks, synchronize
 from tests.gpu_stand_in import gpu_stand_in
 
 NAN, INF = torch.nan, torch.inf
@@ -36,62 +36,47 @@ def feat(*wrong: tuple[int, float]) -> Tensor:
     return rows
 
 
+@pytest.mark.usefixtures("copies")
 @pytest.mark.parametrize("value", [NAN, INF, -INF])
 def test_finite_checks_features(value: float) -> None:
     with pytest.raises(ValueError, match=f"feature 1 of node 2 is {value}"):
         FiniteChecks().check_features(feat((2, value), (3, value)))
-
-
-@pytest.mark.usefixtures("copies")
-@pytest.mark.parametrize("value", [NAN, INF, -INF])
-def test_async_finite_checks_features(value: float) -> None:
-    late = AsyncFiniteChecks(nn.Identity())
-    late.check_features(feat((2, value), (3, value)).cuda())
     with pytest.raises(ValueError, match="a feature of node 2 is not a finite number"):
-        late.close()
+        AsyncFiniteChecks(nn.Identity()).check_features(feat((2, value), (3, value)).cuda())
 
 
 @pytest.mark.usefixtures("copies")
 def test_finite_checks_numbers_whose_sum_is_not_finite_pass() -> None:
     large = torch.full((2, 3), 3e38)
     FiniteChecks().check_features(large)
-    late = AsyncFiniteChecks(nn.Identity())
-    late.check_features(large.cuda())
-    late.close()
+    AsyncFiniteChecks(nn.Identity()).check_features(large.cuda())
 
 
 def test_finite_checks_name_the_first_node() -> None:
     with pytest.raises(ValueError, match="node 2 is NaN at step 3"):
         FiniteChecks().check_probability(torch.tensor([0.0, NAN]), torch.tensor([0, 2]), 3)
-    with pytest.raises(ValueError, match="node 1 is NaN at step 1"):
-        FiniteChecks().check_probability(torch.tensor([0.0, NAN]), None, 1)
+    with pytest.raises(ValueError, match="node 1 is outside of"):
+        FiniteChecks().check_probability(torch.tensor([0.0, 2.0]), None, 1)
 
 
 @pytest.mark.usefixtures("copies")
 def test_async_finite_checks_name_the_first_step_and_node() -> None:
-    late = AsyncFiniteChecks(nn.Identity())
-    late.check_features(feat().cuda())
-    steps = [0.0] * 4, [0.0, 0.0, 1.0, 0.5], [0.0, 0.0, NAN, NAN], [2.0] * 4
-    for t, probability in enumerate(steps, 1):
-        late.check_probability(torch.tensor(probability).cuda(), None, t)
+    codes = torch.tensor([NO_ERROR, 16 * 4 + 1, 16 * 3 + 2, NO_ERROR], dtype=torch.int32)
     with pytest.raises(ValueError, match="node 2 is NaN at step 3"):
-        late.close()
+        AsyncFiniteChecks(nn.Identity()).note(codes.cuda(), 16)
 
 
-def test_finite_checks_what_arrives_later_is_said_once_and_of_its_own_layer(
-    copies: Copies,
-) -> None:
+@pytest.mark.parametrize("waits", [False, True])
+def test_what_arrives_later_is_said_once_and_of_its_own_layer(copies: Copies, waits: bool) -> None:
     broken, other = nn.Identity(), nn.Identity()
     copies.arrive = False
-    late = AsyncFiniteChecks(broken)
-    late.check_features(feat((1, NAN)).cuda())
-    late.close()
+    AsyncFiniteChecks(broken).check_features(feat((1, NAN)).cuda())
     AsyncFiniteChecks(broken)
     copy.deepcopy(broken)
-    copies.arrive = True
+    copies.arrive = not waits
     AsyncFiniteChecks(other)
     with pytest.raises(ValueError, match="a feature of node 1"):
-        AsyncFiniteChecks(broken)
+        synchronize() if waits else AsyncFiniteChecks(broken)
     AsyncFiniteChecks(broken)
 
 
@@ -100,11 +85,9 @@ def test_reports_go_with_their_layer(copies: Copies) -> None:
     copies.arrive = False
     before = len(async_checks._reports)
     layer = nn.Identity()
-    late = AsyncFiniteChecks(layer)
-    late.check_features(feat().cuda())
-    late.close()
+    AsyncFiniteChecks(layer).check_features(feat().cuda())
     assert len(async_checks._reports) == before + 1
-    del late, layer
+    del layer
     gc.collect()
     assert len(async_checks._reports) == before
 
@@ -112,9 +95,6 @@ def test_reports_go_with_their_layer(copies: Copies) -> None:
 @pytest.mark.gpu
 def test_async_finite_checks_on_a_gpu() -> None:
     layer = nn.Identity()
-    late = AsyncFiniteChecks(layer)
-    late.check_features(feat((1, NAN)).cuda())
     with pytest.raises(ValueError, match="a feature of node 1"):  # noqa: PT012
-        late.close()
-        torch.cuda.synchronize()
-        AsyncFiniteChecks(layer)
+        AsyncFiniteChecks(layer).check_features(feat((1, NAN)).cuda())
+        synchronize()

@@ -1,4 +1,3 @@
-import gc
 import random
 import time
 from collections import Counter
@@ -40,7 +39,7 @@ from tests.nn.reference import dense_recurrence
 
 
 @pytest.fixture(autouse=True)
-def _no_earlier_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+def _graphs_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     skip_unless_kernels_run()
     monkeypatch.setattr(replay, "idle", [])
     monkeypatch.setattr(replay, "INTERPRETED", False)
@@ -49,25 +48,10 @@ def _no_earlier_programs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def programs(monkeypatch: pytest.MonkeyPatch) -> Iterator[WeakSet[Program]]:
-    """The programs that exist."""
-    made: WeakSet[Program] = WeakSet()
-    make = Program.__init__
-
-    def record(self: Program, *arguments: Any) -> None:
-        made.add(self)
-        make(self, *arguments)
-
-    monkeypatch.setattr(Program, "__init__", record)
-    yield made
-    gc.collect()
-
-
-@pytest.fixture
 def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels compute nothing, which is enough to count programs."""
     monkeypatch.setattr(Launch, "__call__", lambda _: None)
-    monkeypatch.setattr(AsyncFiniteChecks, "close", lambda _: None)
+    monkeypatch.setattr(AsyncFiniteChecks, "note", lambda *_: None)
 
 
 # A way back.
@@ -85,23 +69,19 @@ def fail(patch: pytest.MonkeyPatch, *names: str, error: BaseException) -> None:
     patch.setattr(Launch, "__call__", run_or_fail)
 
 
-def in_memory_twice(monkeypatch: pytest.MonkeyPatch, times: int = 2) -> None:
-    make, left = Program.__init__, [times]
+def run_out_of_memory(patch: pytest.MonkeyPatch, times: int) -> None:
+    make, errors = Program.__init__, [torch.OutOfMemoryError("CUDA out of memory")] * times
 
     def make_or_fail(self: Program, *arguments: Any) -> None:
-        left[0] -= 1
-        if left[0] >= 0:
-            raise torch.OutOfMemoryError("CUDA out of memory")
+        if errors:
+            raise errors.pop()
         make(self, *arguments)
 
-    monkeypatch.setattr(Program, "__init__", make_or_fail)
+    patch.setattr(Program, "__init__", make_or_fail)
 
 
-def in_capture(monkeypatch: pytest.MonkeyPatch) -> None:
-    def capture(_: Any) -> None:
-        raise RuntimeError("operation not permitted when stream is capturing")
-
-    monkeypatch.setattr(replay, "capture", capture)
+def fail_to_capture(_: Any) -> None:
+    raise RuntimeError("operation not permitted when stream is capturing")
 
 
 FAILURES: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str, bool]] = {
@@ -115,8 +95,16 @@ FAILURES: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str, bool]] = {
         "runs in the general loop.*out of resource",
         False,
     ),
-    "in the capture": (in_capture, "launches one by one.*not permitted.*=launches", True),
-    "out of memory twice": (in_memory_twice, "general loop.*CUDA out of memory", False),
+    "in the capture": (
+        lambda patch: patch.setattr(replay, "capture", fail_to_capture),
+        "launches one by one.*not permitted.*=launches",
+        True,
+    ),
+    "out of memory twice": (
+        lambda patch: run_out_of_memory(patch, times=2),
+        "general loop.*CUDA out of memory",
+        False,
+    ),
 }
 
 
@@ -167,7 +155,7 @@ def test_out_of_memory_releases_idle_programs(
     with gpu_stand_in(), torch.no_grad():
         first, other = (small(max_steps=steps).to("cuda") for steps in (1, 2))
         first.layer(first.graph, first.feat, **first.arguments)
-        in_memory_twice(monkeypatch, times=1)
+        run_out_of_memory(monkeypatch, times=1)
         other.layer(other.graph, other.feat, **other.arguments)
         assert [kept.program.settings.max_steps for kept in replay.idle] == [2]
         assert len(programs) == 1
@@ -419,13 +407,14 @@ def test_threads_never_share_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
     used, clashes = Counter[int](), list[int]()
 
     def lease(_: int) -> None:
-        held = replay.Lease(Nothing, None, {"states": torch.zeros(3, 2)})  # type: ignore[arg-type]
+        held = replay.Lease(None, {"states": torch.zeros(3, 2)})  # type: ignore[arg-type]
         used[id(held.program)] += 1
         time.sleep(1e-4)
         clashes.extend([used[id(held.program)]] * (used[id(held.program)] > 1))
         used[id(held.program)] -= 1
         held.give_back()
 
+    monkeypatch.setattr(replay, "Program", Nothing)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda _: None)
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lease, range(800)))
@@ -478,7 +467,8 @@ def test_most_batches_of_sentences_have_a_program(
         activation="relu",
         learns=True,
         work=dtype,
-        stored="halting",
+        stores_all=False,
+        moves_values=True,
     )
     both = replace(encoder, heads=(8, 8))
     like: Any = {"dtype": dtype, "device": "meta"}
@@ -501,7 +491,7 @@ def test_most_batches_of_sentences_have_a_program(
                 inputs["encoded"] = torch.empty(sum(other), 1024, **like)
                 inputs |= layout_inputs(Complete().layout(lengths, other), "cross_", own, inputs)
             known = {id(kept) for kept in replay.idle}
-            lease = replay.Lease(Program, own, {k: x.to("meta") for k, x in inputs.items()})
+            lease = replay.Lease(own, {k: x.to("meta") for k, x in inputs.items()})
             lease.give_back()
             made += id(replay.idle[-1]) not in known
             calls += 1

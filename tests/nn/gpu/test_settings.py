@@ -5,43 +5,38 @@ import torch
 from torch import nn
 
 from graphut.nn import ACT, HaltingUnit, PonderNet, ScheduledHalting
-from graphut.nn.gpu.settings import program_settings
+from graphut.nn.call import begin_call
+from graphut.nn.gpu.settings import settings_of
 from tests.nn.cases import FEATS, build_case
 
 
-def settings(change: Any = None, *, halting: Any = None, rule: Any = None, **modes: Any) -> Any:
-    layer, graph = (case := build_case(halting=halting, **modes)).layer, case.graph
+def settings(change: Any = None, max_steps: int = 3, **modes: Any) -> Any:
+    case = build_case(**modes)
     if change is not None:
-        change(layer)
-    rule = layer.rule if rule is None else rule
-    size = {"halted": layer.halted, "max_steps": layer.max_steps, "learns": True}
-    return program_settings(layer.step, rule, layer.halting, graph, **size)
+        change(case.layer)
+    call = begin_call(case.layer, case.graph, case.feat, **case.arguments)
+    call.max_steps = max_steps
+    return settings_of(call)
 
 
 @pytest.mark.parametrize(
-    ("modes", "stored"),
+    ("modes", "stores_all", "moves_values"),
     [
-        ({"halted": "stale"}, "none"),
-        ({"halted": "frozen"}, "halting"),
-        ({"halted": "copied"}, "halting"),
-        ({"halted": "copied", "norm": "pre"}, "all"),
+        ({"halted": "frozen", "norm": "pre"}, False, False),
+        ({"halted": "copied"}, False, True),
+        ({"halted": "copied", "step_signal": None}, False, False),
+        ({"halted": "copied", "norm": "pre"}, True, False),
     ],
     ids=str,
 )
-def test_program_settings_say_which_nodes_are_stored(modes: dict[str, Any], stored: str) -> None:
+def test_settings_say_which_nodes_are_stored(
+    modes: dict[str, Any], stores_all: bool, moves_values: bool
+) -> None:
     found = settings(**modes)
-    assert (found.stored, found.low, found.activation) == (stored, None, "gelu")
+    assert (found.stores_all, found.moves_values) == (stores_all, moves_values)
+    assert (found.low, found.activation) == (None, "gelu")
     schedule = ScheduledHalting(torch.ones(10, dtype=torch.int64), share=0.2)
     assert settings(halting=schedule, **modes).low == 0.2
-
-
-def drop(layer: Any) -> None:
-    layer.step.dropout.p = 0.1
-
-
-def drop_in_evaluation(layer: Any) -> None:
-    layer.eval()
-    drop(layer)
 
 
 def hook(module: str) -> Any:
@@ -55,6 +50,10 @@ REFUSED: dict[str, dict[str, Any]] = {
     "moving average": {"rule": ACT(weighting="ema")},
     "rule": {"rule": PonderNet()},
     "remainder": {"forced_remainder": False},
+    "halting module that reads the output": {"halt_from": "output"},
+    "stale keys": {"halted": "stale"},
+    "halted nodes that run on": {"halted": "running"},
+    "learned step signal": {"step_signal": "learned"},
     "no norm": {"norm": None},
     "convolution": {"transition": "sepconv"},
     "scaled by degree": {"scale_by_degree": True},
@@ -69,9 +68,5 @@ REFUSED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_program_settings_leave_other_recurrences_to_the_loop(name: str) -> None:
+def test_settings_leave_other_recurrences_to_the_loop(name: str) -> None:
     assert settings(**REFUSED[name]) is None
-
-
-def test_program_settings_without_dropout_in_evaluation() -> None:
-    assert settings(drop_in_evaluation) is not None

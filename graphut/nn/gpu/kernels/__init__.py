@@ -2,8 +2,8 @@
 
 Grids and shapes do not depend on values: a program reads the number of rows on the device, and ends
 at once if it has none. Most arguments are the named tuples below: `shared`, `now` (of the step) and
-`last` (of the last one), `grads`, `norm`, and operands of products. `to_x` is the gradient of `x`,
-and `parts` are sums of programs, which torch adds up at the end.
+`last` (of the last one), `norm`, and operands of products. `to_x` is the gradient of `x`, and
+`parts` are sums of programs, which torch adds up at the end.
 
 Sums and normalisations are in float32.
 """
@@ -34,14 +34,21 @@ class Shared(NamedTuple):
     remainder: Tensor  # (sources,)
     out: Tensor  # (sources, width)
     errors: Tensor  # (programs,) the first wrong node; FAR without one
-    stored: tl.constexpr  # as the following ones, see `Settings`
+    stores_all: tl.constexpr  # as the following ones, see `Settings`
+    norm: tl.constexpr
     low: tl.constexpr
     threshold: tl.constexpr
-    reads_input: tl.constexpr
     width: tl.constexpr
     group: tl.constexpr
     block_m: tl.constexpr  # rows of a tile
     block_w: tl.constexpr  # their columns, a power of two
+    # In the backward pass:
+    to_out: Tensor | None  # (destinations, width)
+    to_remainder: Tensor | None  # (destinations,)
+    to_states: Tensor | None  # (sources, width), from later steps
+    to_spent: Tensor | None  # (sources,)
+    to_encodings: Tensor | None  # (sources, width), to which each step adds
+    to_unit: Tensor | None  # (programs, width + 1) sums of programs
 
 
 class Step(NamedTuple):
@@ -54,21 +61,8 @@ class Step(NamedTuple):
     rows: Tensor  # (rows, width) the input of the step
     sums: Tensor  # (rows, width) the states, before the LayerNorm if there is one
     share: Tensor  # (rows,) the weight of the state in the output
-
-
-class Gradients(NamedTuple):
-    """The gradients in a step that are not the result of a product or of attention."""
-
-    to_out: Tensor  # (destinations, width)
-    to_remainder: Tensor  # (destinations,)
-    to_states: Tensor  # (sources, width), from later steps
-    to_spent: Tensor  # (sources,)
-    to_encodings: Tensor | None  # (sources, width), to which each step adds
-    to_sums: Tensor  # (rows, width)
+    to_sums: Tensor | None  # (rows, width)
     to_logit: Tensor | None  # (rows,) with a unit
-    to_unit: Tensor | None  # (programs, width + 1) sums of programs
-    to_signals: Tensor | None  # (programs, width) sums of programs in this step
-    next_number: Tensor | None  # number of rows of the next step
 
 
 class Norm(NamedTuple):

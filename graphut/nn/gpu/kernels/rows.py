@@ -58,7 +58,7 @@ def advance(shared, now, last, signal, step, last_step, is_first: tl.constexpr):
         goes = node < everyone
         tl.store(shared.halted + node, tl.where(goes, last_step, 0), mask=exists)
         moves = goes
-        if shared.stored == "all":
+        if shared.stores_all:
             moves = exists
         tl.store(shared.settled + node, tl.where(moves, last_step, 1), mask=exists)
         rank = tl.minimum(node, everyone)
@@ -82,15 +82,12 @@ def advance(shared, now, last, signal, step, last_step, is_first: tl.constexpr):
         ones = goes.to(tl.int32)
         rank = own + tl.associative_scan(ones, 0, tl.standard._sum_combine) - ones
     tl.store(now.before + node, rank, mask=node <= shared.size)
-    shown = goes
-    place = rank
-    number = everyone
-    if is_first or shared.stored == "all":
+    if is_first or shared.stores_all:
         shown = exists
         place = tl.where(goes, rank, everyone + node - rank)
         number = num_src
-    elif shared.stored == "halting":
-        shown |= exists & (tl.load(shared.halted + node, mask=exists, other=0) == step - 1)
+    else:  # nodes that have just halted are stored once more
+        shown = goes | (exists & (tl.load(shared.halted + node, mask=exists, other=0) == step - 1))
         stood = tl.load(last.before + node, mask=exists, other=0)
         place = tl.where(goes, rank, everyone + stood - rank)
         number = tl.load(last.active)
@@ -104,7 +101,7 @@ def advance(shared, now, last, signal, step, last_step, is_first: tl.constexpr):
     tile = load_wide(shared.states, at_node, known)
     if is_first:
         wrong = tl.where(known & ((tl.abs(tile) < INFINITY) == 0), 1, 0)
-        worst = tl.where(total(wrong, 1) > 0, 2 * node, FAR)
+        worst = tl.where(total(wrong, 1) > 0, node, FAR)
         tl.store(shared.errors + tl.program_id(0), smallest(worst, 0))
     if shared.encodings is not None:
         tile += load_wide(shared.encodings, at_node, known)
@@ -153,12 +150,10 @@ def finish(shared, now, norm, step, is_first: tl.constexpr, is_last: tl.constexp
         ends = tl.load(shared.schedule + node, mask=here, other=0) <= step
         p = tl.where(ends, 1.0, shared.low)
     else:
-        seen = state
-        if shared.reads_input:
-            seen = load_wide(now.rows, at, known)
+        seen = load_wide(now.rows, at, known)
         weighed = tl.where(known, seen * load_vector(shared, shared.unit), 0.0)
         p = 1.0 / (1.0 + tl.exp(-(total(weighed, 1) + tl.load(shared.unit + shared.width))))
-        code = 2 * (step * shared.size + node)
+        code = step * shared.size + node
         tl.atomic_min(shared.errors + node // shared.block_m, code, mask=here & (p != p))
     before = tl.full([shared.block_m], 0.0, tl.float32)
     if not is_first:
@@ -170,10 +165,8 @@ def finish(shared, now, norm, step, is_first: tl.constexpr, is_last: tl.constexp
     tl.store(shared.remainder + node, part, mask=halts)
     steps = tl.full([shared.block_m], 0, tl.int32) + step
     tl.store(shared.halted + node, steps, mask=halts)
-    if shared.stored == "halting":
+    if not shared.stores_all:
         tl.store(shared.settled + node, steps + 1, mask=halts)
-    elif shared.stored == "none":
-        tl.store(shared.settled + node, steps, mask=halts)
     if not is_last:
         goes = here & (halts == 0)
         groups = shared.size // shared.group + 1
@@ -213,7 +206,7 @@ def add_norm_parts(shared, parts, to_scale, to_shift):
 
 
 @triton.jit(do_not_specialize=["step"])
-def finish_backward(shared, now, grads, norm, norm_parts, step, is_last: tl.constexpr):
+def finish_backward(shared, now, norm, norm_parts, next_number, step, is_last: tl.constexpr):
     """Compute the gradients of `finish`."""
     number = tl.load(now.active)
     to_scale = tl.full([shared.block_w], 0.0, tl.float32)
@@ -222,7 +215,7 @@ def finish_backward(shared, now, grads, norm, norm_parts, step, is_last: tl.cons
     to_bias = 0.0
     follows = 0
     if not is_last:
-        follows = tl.load(grads.next_number)
+        follows = tl.load(next_number)
     step_m = tl.num_programs(0) * shared.block_m
     for first in range(tl.program_id(0) * shared.block_m, number, step_m):
         row = first + tl.arange(0, shared.block_m)
@@ -233,28 +226,21 @@ def finish_backward(shared, now, grads, norm, norm_parts, step, is_last: tl.cons
         halts = tl.load(shared.halted + node, mask=here, other=0) == step
         part = tl.load(now.share + row, mask=here, other=0.0)
         state, even, inverse = end_state(shared, norm, now.sums, row, here, False)
-        of_out = load_wide(grads.to_out, at_node, known)
+        of_out = load_wide(shared.to_out, at_node, known)
         to_share = total(tl.where(known, state * of_out, 0.0), 1)
         after = tl.full([shared.block_m], 0.0, tl.float32)
         grad = part[:, None] * of_out
         if not is_last:
-            after = tl.load(grads.to_spent + node, mask=here & (halts == 0), other=0.0)
-            shown = here & (halts == 0)
-            if shared.stored != "none":
-                shown = here & (row * 0 + follows > 0)
-            _, inside = places(shared, node, shown)
-            grad += load_wide(grads.to_states, at_node, inside)
+            after = tl.load(shared.to_spent + node, mask=here & (halts == 0), other=0.0)
+            _, inside = places(shared, node, here & (row * 0 + follows > 0))
+            grad += load_wide(shared.to_states, at_node, inside)
         to_share += after
-        left = to_share + load_wide(grads.to_remainder, node, halts)
-        tl.store(grads.to_spent + node, tl.where(halts, -left, after), mask=here)
+        left = to_share + load_wide(shared.to_remainder, node, halts)
+        tl.store(shared.to_spent + node, tl.where(halts, -left, after), mask=here)
         if shared.unit is not None:
             slope = tl.where(halts, 0.0, to_share * part * (1.0 - part))
-            tl.store(grads.to_logit + row, slope, mask=here)
-            seen = state
-            if shared.reads_input:
-                seen = load_wide(now.rows, at, known)
-            else:
-                grad += slope[:, None] * load_vector(shared, shared.unit)
+            tl.store(now.to_logit + row, slope, mask=here)
+            seen = load_wide(now.rows, at, known)
             slope = tl.where(here, slope, 0.0)
             to_unit += total(tl.where(known, slope[:, None] * seen, 0.0), 0)
             to_bias += total(slope, 0)
@@ -263,21 +249,21 @@ def finish_backward(shared, now, grads, norm, norm_parts, step, is_last: tl.cons
             to_scale += total(grad * even, 0)
             to_shift += total(grad, 0)
             grad = norm_gradient(shared, norm, grad, even, inverse)
-        tl.store(grads.to_sums + at, grad.to(grads.to_sums.dtype.element_ty), mask=known)
+        tl.store(now.to_sums + at, grad.to(now.to_sums.dtype.element_ty), mask=known)
     add_norm_parts(shared, norm_parts, to_scale, to_shift)
     if shared.unit is not None:
-        own = grads.to_unit + tl.program_id(0) * (shared.width + 1)
+        own = shared.to_unit + tl.program_id(0) * (shared.width + 1)
         add_part(shared, own, to_unit)
         tl.store(own + shared.width, to_bias + tl.load(own + shared.width))
 
 
 @triton.jit
 def rows_backward(
-    shared, now, grads, norm, norm_parts, grad, sums, residual, to_rows, is_last: tl.constexpr
+    shared, now, norm, norm_parts, next_number, grad, sums, residual, to_rows, is_last: tl.constexpr
 ):
     """Compute the gradients of the sums before a LayerNorm, or without `to_rows` of `advance`.
 
-    `residual` is added to the gradient of active rows.
+    The next sums pass `residual` to active rows, before the LayerNorm if it is a pre-norm.
     """
     moving = tl.load(now.active)
     number = moving
@@ -285,7 +271,6 @@ def rows_backward(
         number = tl.load(now.number)
     to_scale = tl.full([shared.block_w], 0.0, tl.float32)
     to_shift = tl.full([shared.block_w], 0.0, tl.float32)
-    to_signal = tl.full([shared.block_w], 0.0, tl.float32)
     step_m = tl.num_programs(0) * shared.block_m
     for first in range(tl.program_id(0) * shared.block_m, number, step_m):
         row = first + tl.arange(0, shared.block_m)
@@ -294,33 +279,31 @@ def rows_backward(
         at, known = places(shared, row, here)
         _, inside = places(shared, row, live)
         tile = load_wide(grad, at, known)
+        if shared.norm == "post":
+            tile += load_wide(residual, at, inside)
         if norm is not None:
             _state, even, inverse = end_state(shared, norm, sums, row, here, False)
             to_scale += total(tile * even, 0)
             to_shift += total(tile, 0)
             tile = norm_gradient(shared, norm, tile, even, inverse)
-        if residual is not None:
+        if shared.norm == "pre":
             tile += load_wide(residual, at, inside)
         if to_rows is not None:
             tl.store(to_rows + at, tile.to(to_rows.dtype.element_ty), mask=known)
         else:
-            if shared.reads_input and shared.unit is not None:
-                pushed = tl.load(grads.to_logit + row, mask=live, other=0.0)
+            if shared.unit is not None:
+                pushed = tl.load(now.to_logit + row, mask=live, other=0.0)
                 tile += pushed[:, None] * load_vector(shared, shared.unit)
             node = tl.load(now.nodes + row, mask=here, other=0)
             at_node, _ = places(shared, node, here)
-            if grads.to_encodings is not None:
-                so_far = tl.load(grads.to_encodings + at_node, mask=known, other=0.0)
-                tl.store(grads.to_encodings + at_node, so_far + tile, mask=known)
-            if grads.to_signals is not None:
-                to_signal += total(tl.where(known, tile, 0.0), 0)
-            if shared.stored == "all" and not is_last:
+            if shared.to_encodings is not None:
+                so_far = tl.load(shared.to_encodings + at_node, mask=known, other=0.0)
+                tl.store(shared.to_encodings + at_node, so_far + tile, mask=known)
+            if shared.stores_all and not is_last:
                 # The state of a halted node is the same in all later steps.
-                same = here & (live == 0) & (row * 0 + tl.load(grads.next_number) > 0)
+                same = here & (live == 0) & (row * 0 + tl.load(next_number) > 0)
                 _, inside = places(shared, row, same)
-                tile += load_wide(grads.to_states, at_node, inside)
-            narrow = tile.to(grads.to_states.dtype.element_ty)
-            tl.store(grads.to_states + at_node, narrow, mask=known)
+                tile += load_wide(shared.to_states, at_node, inside)
+            narrow = tile.to(shared.to_states.dtype.element_ty)
+            tl.store(shared.to_states + at_node, narrow, mask=known)
     add_norm_parts(shared, norm_parts, to_scale, to_shift)
-    if grads.to_signals is not None:
-        add_part(shared, grads.to_signals + tl.program_id(0) * shared.width, to_signal)
