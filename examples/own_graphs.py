@@ -28,7 +28,7 @@ import dgl  # isort: skip  (after graphut, which makes DGL work with a current t
 PARTS = ("train", "val", "test")
 OPTIONS = {
     "classes": "--epochs 80 --patience 80 --d-model 64 --d-hidden 64 --num-heads 8 --max-steps 4 "
-    "--position-signal none --consistency 1 "
+    "--position-signal none "
     "--optimizer adam --learning-rate 0.01 --warmup 0 --weight-decay 0.005 --ema 0.9 --dropout 0.5 "
     "--attention-dropout 0.5 --input-dropout 0.7 --ponder-weight 0.001 --ponder-warmup 0",
     "values": "--target values --choose-by r2 --epochs 300 --patience 300 --d-model 32 "

@@ -7,7 +7,7 @@ from inspect import getdoc
 from pathlib import Path
 
 NOT_MEASURED = "-"
-_SHARES = ("accuracy", "eccentricity", "known", "quiescent", "share")
+_SHARES = ("accuracy", "known", "quiescent", "share")
 
 
 def pluralize(count: int, noun: str, plural: str = "") -> str:

@@ -245,12 +245,6 @@ class UniversalGraphTransformerConfig(ModelConfig):
         "steps from twice a node's depth on (known); or each step by its weight in the output "
         "(2107.05407); none: only the final answers",
     )
-    consistency: float = option(
-        0.0,
-        "weight of a loss that compares two passes with different dropout, also where labels are "
-        "missing (2005.11079); for classes",
-        least=0,
-    )
     change_penalty: float = option(
         0.0,
         "weight of a penalty on changes of states after the first step, so that nodes come to "
@@ -316,8 +310,6 @@ class UniversalGraphTransformerConfig(ModelConfig):
         self._check_defaults(attends or self.layer == "gat", where, "attention_dropout")
         self._check("input_dropout", 0 <= self.input_dropout < 1, "in [0, 1)")
         self._check_defaults(self.num_feats > 0, "where nodes have kinds", "input_dropout")
-        of_classes = self.answer_kind == "class" and self.answer_at != "edge"
-        self._check_defaults(of_classes, "where classes are not asked", "consistency")
         if self.layer == "none":
             self._check("messages", self.messages != "none", "'max' or 'sum' where layer is 'none'")
         else:

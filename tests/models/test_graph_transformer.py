@@ -256,4 +256,3 @@ def test_graph_transformer_refuses_what_does_not_fit() -> None:
     half_empty = dgl.batch([dgl.graph(([0], [0])), dgl.graph(([], []), num_nodes=0)])
     refuses("graph 1 .* has no nodes to", build(answer_at="graph"), half_empty, NODES[:1])
     refuses(r"input_dropout must be 0 where nodes .*; got 0\.5", build, input_dropout=0.5)
-    refuses("consistency must be 0 where classes", build, answer_at="edge", consistency=1.0)

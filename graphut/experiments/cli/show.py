@@ -16,7 +16,7 @@ from graphut.experiments.training.generation import AttentionTable, PonderedPart
 from graphut.experiments.training.learners import AnyLearner
 from graphut.plotting import animate_frontier, draw_attention, draw_frontier, draw_ponder
 from graphut.plotting.attention import MAX_PANELS, attention_size
-from graphut.plotting.figure import BLUE, new_figure, save_figure, shortened
+from graphut.plotting.figure import new_figure, save_figure, shortened
 from graphut.plotting.ponder import ponder_size
 
 if TYPE_CHECKING:
@@ -65,26 +65,17 @@ def _show_graph(learner: AnyLearner, task: Task, number: str, out: str, animated
         raise ValueError(
             f"a graph is named by its number in the test set, 1 to {len(task.test)}; got {number!r}"
         )
-    example = task.test[int(number) - 1]
-    if animated and (nodes := len(example.nodes)) > _LARGEST_ANIMATED:
-        raise ValueError(
-            f"a .gif shows at most {_LARGEST_ANIMATED} nodes, but graph {number} has {nodes}: "
-            "write a .png, which draws the number of active nodes of each step"
-        )
+    example, most = task.test[int(number) - 1], _LARGEST_ANIMATED if animated else _LARGEST_GRAPH
+    if (nodes := len(example.nodes)) > most:
+        raise ValueError(f"the picture shows at most {most} nodes, but graph {number} has {nodes}")
     answer = learner.answer(example)
     ponder = answer.parts[0].ponder
     graph, active = ponder.layout, ponder.frontiers or ponder.steps
     names = [*map(str, range(graph.num_dst))]
     if animated:
         _save(animate_frontier(graph, active, names=names), out)
-    elif graph.num_dst <= _LARGEST_GRAPH:
-        save_figure(draw_frontier(graph, active, names=names), out)
     else:
-        figure = new_figure(5.0, 3.0)
-        axes, sizes = figure.add_subplot(), ponder.frontier_sizes.tolist()
-        axes.plot(range(1, len(sizes) + 1), sizes, color=BLUE)
-        axes.set(xlabel="step", ylabel="active nodes")
-        save_figure(figure, out)
+        save_figure(draw_frontier(graph, active, names=names), out)
     print(f"{out}: {answer.text}")
     return 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, zip_longest
+from itertools import chain
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -132,7 +132,7 @@ class Totals:
     labels: int = 0
     correct: int = 0
     # For "encoder" and "decoder": the nodes (tokens, and extra nodes of the topology), their steps,
-    # operations, operations if every node had taken all steps, and nodes active in step 1, 2, ...
+    # operations, and operations if every node had taken all steps.
     parts: dict[str, list[int]] = field(default_factory=dict)
 
     def add(self, parts: Sequence[str], numbers: Sequence[float]) -> None:
@@ -142,10 +142,9 @@ class Totals:
         self.loss += numbers[0]
         self.correct += correct
         self.labels += labels
-        width = len(sums) // len(parts)
         for index, name in enumerate(parts):
-            added = sums[index * width : (index + 1) * width]
-            both = zip_longest(self.parts.get(name, ()), added, fillvalue=0)
+            added = sums[4 * index : 4 * index + 4]
+            both = zip(self.parts.get(name, [0] * 4), added, strict=True)
             self.parts[name] = [*map(sum, both)]
 
     @property
@@ -160,8 +159,7 @@ class Totals:
     def means(self) -> dict[str, Any]:
         """Return a dictionary of means over the epoch, for the file `metrics.jsonl`.
 
-        `flops_share` is the ratio of the operations to those without halting; `active` contains,
-        for encoder and decoder, the shares of nodes that took step 1, 2, ...
+        `flops_share` is the ratio of the operations to those without halting.
         """
         flops, all_flops = (sum(part[at] for part in self.parts.values()) for at in (2, 3))
         return {
@@ -169,10 +167,6 @@ class Totals:
             "accuracy": self.accuracy,
             **{f"{name}_steps": steps for name, steps in self.steps().items()},
             "flops_share": flops / all_flops,
-            "active": {
-                name: [round(count / active[0], 6) for count in active]
-                for name, (_, _, _, _, *active) in self.parts.items()
-            },
         }
 
     def __str__(self) -> str:
@@ -190,7 +184,6 @@ def update_numbers(loss: Tensor, outcome: Outcome) -> Tensor:
     numbers: list[Tensor | int] = [loss, outcome.correct, outcome.labels]
     for ponder in outcome.ponders.values():
         numbers += [ponder.steps.numel(), ponder.steps.sum(), ponder.flops, ponder.all_flops]
-        numbers.append(ponder.frontier_sizes)
     return torch.cat([zero + number for number in numbers])
 
 

@@ -14,12 +14,10 @@ from tests.experiments.training.learners.small_models import evaluation_of
 def ponder(steps: list[int]) -> Any:
     """Return a record in which each step costs a node 10 operations and at most 4 are taken."""
     taken = torch.tensor(steps)
-    active = (taken[:, None] > torch.arange(4)).sum(0)
     return SimpleNamespace(
         steps=taken,
         flops=10 * taken.sum(),
         all_flops=torch.tensor(10 * 4 * len(steps)),
-        frontier_sizes=active,
     )
 
 
@@ -43,7 +41,6 @@ def test_totals_means_are_over_updates_labels_and_nodes() -> None:
         "encoder_steps": 2.0,
         "decoder_steps": 3.2,
         "flops_share": (8 + 16) / (4 * (4 + 5)),
-        "active": {"encoder": [1.0, 0.75, 0.25, 0.0], "decoder": [1.0, 1.0, 0.8, 0.4]},
     }
     assert str(totals) == "loss 1.5000, accuracy 80.00%, steps 2.00/3.20 (encoder/decoder)"
 

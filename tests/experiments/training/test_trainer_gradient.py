@@ -59,10 +59,9 @@ def gradients(name: str, size: int) -> dict[str, Tensor]:
     learner, batch = make_learner(name), CASES[name][2]
     _, numbers = add_gradient(learner, CONFIG, batch[:size], 0.3)
     found = {key: parameter.grad for key, parameter in learner.model.named_parameters()}
-    # A part of the model has 8 numbers: nodes, steps, two counts of operations, and the active
-    # nodes of four steps. The operations depend on the other examples in a part of the batch.
-    flops = torch.tensor([(index - 3) % 8 in (2, 3) for index in range(len(numbers))])
-    return {**found, "": numbers.masked_fill(flops & (torch.arange(len(numbers)) > 2), 0.0)}
+    # The operations depend on the other examples in a part of the batch: leave them out.
+    flops = torch.tensor([index > 2 and (index - 3) % 4 > 1 for index in range(len(numbers))])
+    return {**found, "": numbers.masked_fill(flops, 0.0)}
 
 
 def one_process(name: str, size: int) -> dict[str, Tensor]:

@@ -107,18 +107,6 @@ def _check_smoothing(smoothing: float, where: str) -> None:
         raise ValueError(f"label_smoothing is for classes: {where} it is 0, not {smoothing}")
 
 
-def consistency_loss(one: Tensor, other: Tensor) -> Tensor:
-    """Return the mean square distance of two predictions from their sharpened mean.
-
-    `one` and `other` are logits `(N, classes)` of the same nodes with different dropout (arXiv
-    2005.11079, Eq. 3 and 4, temperature 1/2). No gradient flows through the mean.
-    """
-    one, other = one.softmax(1), other.softmax(1)
-    target = ((one + other) / 2).square().detach()
-    target = target / target.sum(1, keepdim=True)
-    return ((one - target).square() + (other - target).square()).sum(1).mean() / 2
-
-
 class StepLosses(NamedTuple):
     """Scalar losses that are computed from the states after every step."""
 

@@ -46,9 +46,6 @@ class GraphScores:
     needed_flops: float  # if nodes had stopped after depth + 1 steps; NaN if a depth is unknown
     rounds: Column | None = None  # (G,) with `EventDriven`, as `quiescent`
     quiescent: Column | None = None
-    # With registers, without weights of edges: (G,) whether the largest is the largest depth, which
-    # is the eccentricity of the marked node.
-    eccentricity: Column | None = None
     predictions: Column | None = None  # unless edges answer: logits or values, where there is
     targets: Column | None = None  # a label; and the labels
 
@@ -111,18 +108,11 @@ class GraphScores:
         ]
 
     def activity(self, graphs: Column | slice = slice(None)) -> dict[str, Any]:
-        """Return the most rounds, and shares of graphs, of a run with `EventDriven`; else nothing.
-
-        The shares are those of quiescent graphs and, with registers, of graphs whose largest
-        register is the eccentricity.
-        """
+        """Return the most rounds and the share of quiescent graphs, with `EventDriven` alone."""
         if self.rounds is None or self.quiescent is None:
             return {}
         quiescent = float(self.quiescent[graphs].mean())
-        rows: dict[str, Any] = {"rounds": int(self.rounds[graphs].max()), "quiescent": quiescent}
-        if self.eccentricity is not None:
-            rows["eccentricity"] = float(self.eccentricity[graphs].mean())
-        return rows
+        return {"rounds": int(self.rounds[graphs].max()), "quiescent": quiescent}
 
     def _means(self, nodes: Column) -> dict[str, Any]:
         correct = self.correct[nodes & ~np.isnan(self.correct)]
@@ -178,22 +168,9 @@ def _score(model: UniversalGraphTransformer, graphs: Sequence[LabelledGraph]) ->
         needed_flops=nan if (depth < 0).any() else needed_flops(ponder, torch.from_numpy(depth)),
         rounds=None if ponder.rounds is None else ponder.rounds.cpu().numpy(),
         quiescent=None if ponder.quiescent is None else ponder.quiescent.cpu().numpy(),
-        eccentricity=_eccentricity(batch, output.registers),
         predictions=predictions,
         targets=targets,
     )
-
-
-def _eccentricity(batch: GraphBatch, registers: Tensor | None) -> Column | None:
-    """Return for each graph whether its largest register is its largest depth, or None."""
-    if registers is None or batch.options.get("edge_feats") is not None:
-        return None
-    lengths = batch.layout.dst_lengths
-    largest, deepest = (
-        torch.segment_reduce(x, "max", lengths=lengths)
-        for x in (registers.cpu().nan_to_num(-1.0), batch.depth.double())
-    )
-    return (largest == deepest).numpy()
 
 
 def needed_flops(ponder: Ponder, depth: Tensor) -> int:

@@ -19,7 +19,6 @@ from graphut.experiments.training.learners import Learner, Outcome
 from graphut.experiments.training.learners.graph_batch import (
     GraphBatch,
     StepLosses,
-    consistency_loss,
     step_losses,
 )
 from graphut.experiments.training.learners.graph_scores import score_graphs
@@ -98,12 +97,10 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         output = union.run(model, get_steps=config.step_loss != "none" or any(weights))
         loss, correct = union.judge(model, output.logits, label_smoothing)
         total = loss.sum() / max(1, len(loss))  # 0 for graphs without labels
-        again = zero = total.new_zeros(())
+        zero = total.new_zeros(())
         by_step = StepLosses(total, zero, zero, zero)
         if output.steps is not None:
             by_step = step_losses(model, union, output.steps, label_smoothing)
-        if config.consistency and model.training:
-            again = consistency_loss(output.logits, union.run(model).logits)
         learned = int((union.answer_of_node(config.answer_at) >= 0).sum())
         # Losses at every step average nodes; the loss at the end averages answers.
         average = (total, len(loss)) if config.step_loss == "none" else (by_step.answers, learned)
@@ -115,7 +112,6 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             added={
                 "halting": (config.halting_loss * by_step.halting, learned),
                 "depth": (by_step.depth, union.num_known),
-                "consistency": (config.consistency * again, len(output.logits)),
             },
             late={"change": (config.change_penalty * by_step.change, len(union.nodes))},
             ponders={"encoder": output.ponder},
@@ -136,15 +132,10 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         evaluation = self.evaluation(**scores.metrics(self.model.config.answer_kind))
         if scores.quiescent is None:
             return evaluation, details
-        texts = {
-            "quiescent": "{:.2%} of graphs at rest",
-            "eccentricity": "the eccentricity of {:.2%} of graphs",
-        }
-        said = [text.format(details[name]) for name, text in texts.items() if name in details]
-        if cut_off := int((~scores.quiescent).sum()):
-            said[0] += f" ({pluralize(cut_off, 'graph')} cut off)"
         rounds = f"{pluralize(details['rounds'], 'round')} at most"
-        summary = ", ".join([evaluation.summary, rounds, *said])
+        summary = f"{evaluation.summary}, {rounds}, {details['quiescent']:.2%} of graphs at rest"
+        if cut_off := int((~scores.quiescent).sum()):
+            summary += f" ({pluralize(cut_off, 'graph')} cut off)"
         return replace(evaluation, summary=summary), details
 
     def count_flops(self, examples: Sequence[LabelledGraph], batch_size: int) -> dict[str, float]:
@@ -167,30 +158,19 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         if example.nodes.dtype == np.int64:
             kinds = self.vocabularies["node"].symbols
             names = [f"{name} {kinds[k]}" for name, k in zip(names, example.nodes, strict=True)]
-        at, is_number = batch.labelled.tolist(), config.answer_kind == "values"
         if config.answer_at != "graph":
-            for node, is_correct in zip(at, correct_answers, strict=True):
+            for node, is_correct in zip(batch.labelled.tolist(), correct_answers, strict=True):
                 names[node] += "" if is_correct else " (wrong)"
+        is_number = config.answer_kind == "values"
         what = "within half a standard deviation" if is_number else "correct"
         text = note = f"{sum(correct_answers)} of {len(correct_answers)} answers are {what}"
-        correct = ""
-        if is_number and len(at) <= _LISTED:
-            heads = [f"{ids[n]}: " if config.answer_at == "node" else "" for n in at]
-            text, correct = (
-                "; ".join(
-                    head + " ".join(f"{value:.4g}" for value in row)
-                    for head, row in zip(heads, table[at].tolist(), strict=True)
-                )
-                for table in (output.logits.cpu(), batch.labels)
-            )
-            note = f"values   {text}\ncorrect  {correct}\n{note}"
         if output.ponder.num_cut_off:
             note += ", cut off before all nodes were at rest"
         steps = output.ponder.steps.tolist()
         is_listed = len(names) <= _LISTED
         part = PonderedPart("encoder", "node", names, names, steps, output.ponder, is_listed)
         score = fmean(correct_answers) if correct_answers else None
-        return Answer(text, [part], correct, all(correct_answers), note, score, choices)
+        return Answer(text, [part], "", all(correct_answers), note, score, choices)
 
     def _choices(
         self, example: LabelledGraph, labelled: Iterable[int], output: GraphOutput, names: list[str]

@@ -70,11 +70,8 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         return self.evaluation(**pair_metrics(answered)), self.details(answered)
 
     def details(self, answered: Sequence[Answered]) -> dict[str, Any]:
-        """Return rows of metrics by the lengths of source and target."""
-        return {
-            "by_source_length": by_number(answered, lambda pair: len(pair[0])),
-            "by_target_length": by_number(answered, lambda pair: len(pair[1])),
-        }
+        """Return rows of metrics by the length of the source."""
+        return {"by_source_length": by_number(answered, lambda pair: len(pair[0]))}
 
     def parse(self, text: str) -> list[int]:
         return self.model.encode(text)
@@ -152,7 +149,7 @@ class TranslationLearner(PairLearner):
         outputs = [subwords.write(result.tokens) for _, result in answered]
         references = [subwords.write(target) for _, target in examples]
         score, details = bleu(outputs, references, subwords.tokenized)
-        details["by_source_length"] = by_number(answered, lambda pair: len(pair[0]))
+        details |= self.details(answered)
         return self.evaluation(bleu=score, **pair_metrics(answered)), details
 
 

@@ -7,7 +7,6 @@ import torch
 from graphut.experiments.tasks import LabelledGraph
 from graphut.experiments.training.learners.graph_batch import (
     GraphBatch,
-    consistency_loss,
     step_losses,
 )
 from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig
@@ -166,19 +165,3 @@ def test_change_penalty_counts_sleeping_nodes_as_unchanged() -> None:
         found.append(step_losses(model, batch, [*steps][:9]).change * (len(steps) - 1))
     assert len(steps) == 9 and found[0] > 0
     torch.testing.assert_close(*found)
-
-
-def test_consistency_counts_all_nodes_in_training_alone() -> None:
-    one, other = torch.randn(4, 3), torch.randn(4, 3)
-    a, b = one.softmax(1), other.softmax(1)
-    sharp = ((a + b) / 2) ** 2
-    sharp = sharp / sharp.sum(1, keepdim=True)
-    each = [((x - sharp) ** 2).sum(1) for x in (a, b)]
-    torch.testing.assert_close(consistency_loss(one, other), (each[0] + each[1]).mean() / 2)
-    graphs = [graph._replace(labels=np.full_like(graph.labels, -1)) for graph in TASKS["node"].test]
-    model = make_model(TASKS["node"], consistency=0.5, dropout=0.3)
-    for training in (True, False):
-        outcome = LEARNER(model.train(training), {}).outcome(graphs, 0.0)
-        loss, nodes = outcome.added["consistency"]
-        assert nodes == sum(len(graph.nodes) for graph in graphs)
-        assert (loss.item() > 0) == training

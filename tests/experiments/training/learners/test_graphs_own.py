@@ -1,5 +1,4 @@
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,9 +55,7 @@ def test_own_graphs_are_trained_evaluated_and_predicted(
     split, rest = ("16/2/2 graphs", "") if at == "graph" else ("5/1/1 nodes", ", 2 nodes without a")
     assert f"{split} for training/validation/test{rest}" in said and "; not used: colour " in said
     assert ("MAE " in said) == (target == "values") and ("macro F1" in said) == (target != "values")
-    if target == "values":  # of node 0 or more, or of the graph
-        row = r"(\d+: )?-?[\d.]+ -?[\d.]+"
-        assert re.search(rf"values {row} correct {row} \d of 1 answers are within half a", said)
+    assert ("of 1 answers are within half a" in said) == (target == "values")
     count = len(Run.open(run).task().test)
     assert output("eval", run).startswith(f"test, {count} graph{'s' * (count > 1)}: ")
     record = RunRecord.of(Run.open(run))
