@@ -15,7 +15,6 @@ RESERVED = ("<bos>", "<eos>")
 """The symbols of the token ids 0 and 1."""
 _SHOWN = 30
 _VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥"}
-_CHARACTER_OF = {symbol: character for character, symbol in _VISIBLE.items()}
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Vocabulary:
     def __init__(self, symbols: Iterable[str]) -> None:
         object.__setattr__(self, "symbols", tuple(symbols))
         for symbol in self.symbols:
-            if symbol in RESERVED or symbol.split() != [symbol]:
+            if symbol in RESERVED or not self._is_symbol(symbol):
                 raise ValueError(
                     f"{symbol!r} cannot be a symbol: it is reserved, empty or contains white space"
                 )
@@ -68,6 +67,9 @@ class Vocabulary:
         """Return a text with the first symbols and the number of the other symbols."""
         return f"{type(self).__name__}({self._listing()})"
 
+    def _is_symbol(self, symbol: str) -> bool:
+        return symbol.split() == [symbol]
+
     @cached_property
     def _ids(self) -> dict[str, int]:
         return {symbol: index for index, symbol in enumerate(self.symbols, start=len(RESERVED))}
@@ -75,7 +77,7 @@ class Vocabulary:
     def _listing(self) -> str:
         more = len(self.symbols) - _SHOWN
         tail = f" ... and {more} more" if more > 0 else ""
-        return " ".join(self.symbols[:_SHOWN]) + tail
+        return " ".join(map(_visible, self.symbols[:_SHOWN])) + tail
 
     def encode(self, symbols: Iterable[str]) -> list[int]:
         """Return the token ids of symbols; raise `ValueError` for an unknown symbol."""
@@ -153,8 +155,6 @@ def vocabulary_from_json(state: Mapping[str, Any]) -> Vocabulary:
 class Characters(Vocabulary):
     r"""A vocabulary of characters, including white space.
 
-    Each character has a visible symbol: see `symbol_of`.
-
     Examples
     --------
     >>> characters = Characters.of("to be\nor not")
@@ -167,36 +167,25 @@ class Characters(Vocabulary):
     @classmethod
     def of(cls, text: str) -> Characters:
         """Return the vocabulary of the characters in a text, in the order of their code points."""
-        return cls(map(symbol_of, sorted(set(text))))
+        return cls(sorted(set(text)))
 
     def read(self, text: str) -> list[int]:
         """Return the token id of each character; raise `ValueError` for an unknown one."""
-        symbols = {character: symbol_of(character) for character in set(text)}
-        return self.encode(symbols[character] for character in text)
+        return self.encode(text)
 
     def write(self, tokens: Sequence[int]) -> str:
         """Return the text that the token ids encode, without `<bos>` and `<eos>`."""
-        return "".join(map(character_of, self.decode([t for t in tokens if t not in (BOS, EOS)])))
+        return "".join(self.decode([token for token in tokens if token not in (BOS, EOS)]))
+
+    def readable(self, tokens: Sequence[int]) -> list[str]:
+        """Return the characters, with visible signs for white space."""
+        return [_visible(symbol) for symbol in self.decode(tokens)]
+
+    def _is_symbol(self, symbol: str) -> bool:
+        return bool(symbol)
 
 
-def symbol_of(character: str) -> str:
-    r"""Return a visible symbol for a character.
-
-    A space is `␣`, a line break `⏎`, a tab `⇥`. Other white space, and these three symbols
-    themselves, are written as their code point.
-
-    Examples
-    --------
-    >>> [symbol_of(character) for character in "a \x0b␣"]
-    ['a', '␣', '<U+000B>', '<U+2423>']
-    """
-    if character in _CHARACTER_OF or not (character in _VISIBLE or character.split()):
-        return f"<U+{ord(character):04X}>"
-    return _VISIBLE.get(character, character)
-
-
-def character_of(symbol: str) -> str:
-    """Return the character of a symbol; the inverse of `symbol_of`."""
-    if len(symbol) > 1:
-        return chr(int(symbol[3:-1], 16))
-    return _CHARACTER_OF.get(symbol, symbol)
+def _visible(symbol: str) -> str:
+    """Return a symbol, or a sign or the code point of white space."""
+    code = symbol if symbol.split() else f"<U+{ord(symbol):04X}>"
+    return _VISIBLE.get(symbol, code)

@@ -16,10 +16,10 @@ from zlib import crc32
 from graphut._tokens import BOS, EOS
 from graphut.experiments.tasks import Pair, PairTask, Vocabulary, option, presets
 from graphut.experiments.tasks.base import PARTS, DrawnTask
-from graphut.vocabulary import Characters, character_of, symbol_of
+from graphut.vocabulary import Characters
 
 VARIABLES = "abcdefghij"
-_OTHERS = [*map(symbol_of, "+-*=<>(): \n"), *sorted({*VARIABLES, *"printifelseforxrange"})]
+_OTHERS = [*"+-*=<>(): \n", *sorted({*VARIABLES, *"printifelseforxrange"})]
 _CHARACTERS, _DIGITS = Characters([*digits, *_OTHERS]), Vocabulary(digits)
 _TRIES = 100  # examples drawn for each one needed, at most
 _SIZE = presets.model_size(128, 512, 6)
@@ -38,12 +38,12 @@ class PlacedDigits(Characters):
         symbols: list[str] = []
         for part in re.findall("[0-9]+|[^0-9]", text):
             placed = [f"{digit}{place}" for place, digit in enumerate(part[::-1])][::-1]
-            symbols += placed if placed[0] in self else map(symbol_of, part)
+            symbols += placed if placed[0] in self else part
         return self.encode(symbols)
 
     def write(self, tokens: Sequence[int]) -> str:
         symbols = self.decode([token for token in tokens if token not in (BOS, EOS)])
-        return "".join(s[0] if s[0] in digits else character_of(s) for s in symbols)
+        return "".join(s[0] for s in symbols)
 
 
 class Draft:

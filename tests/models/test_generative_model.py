@@ -154,7 +154,7 @@ def test_generate_takes_texts_and_gives_texts() -> None:
 
 def test_generate_continues_texts_of_characters() -> None:
     model = build_language_model()
-    model.vocabularies = {"text": Characters("abcdefghi"[: model.config.vocab_size - 3] + "␣")}
+    model.vocabularies = {"text": Characters("abcdefghi"[: model.config.vocab_size - 3] + " ")}
     [text] = model.generate(["ab a"], max_length=3)
     [answer] = model.generate([model.encode("ab a")], max_length=3)
     assert text.startswith("ab a") and text == "ab a" + model.decode(answer.tokens)

@@ -13,7 +13,7 @@ from graphut.experiments.tasks.files import read_text
 from graphut.models.checked_config import option
 from graphut.models.config import ModelConfig, UniversalTransformerConfig
 from graphut.subwords import BYTES, Subwords, tokenizers_package
-from graphut.vocabulary import Characters, Vocabulary, symbol_of
+from graphut.vocabulary import Characters, Vocabulary
 
 _FEW = 1000
 
@@ -107,9 +107,10 @@ class Pairs(PairTask):
         if self.subwords:
             texts = chain.from_iterable(line[:2] for line in self._lines["train"])
             return Subwords.learn((" ".join(text.split()) for text in texts), self.subwords)
-        kind = Characters if self.characters else Vocabulary
-        split = (lambda text: map(symbol_of, text)) if self.characters else str.split
-        return kind(sorted({x for line in self._data for x in split(line[side])}))
+        lines = [line[side] for line in self._data]
+        if self.characters:
+            return Characters.of("".join(lines))
+        return Vocabulary(sorted({*chain.from_iterable(map(str.split, lines))}))
 
     @property
     def description(self) -> str:

@@ -23,7 +23,7 @@ def test_char_lm_the_parts_are_the_file(path: Path) -> None:
     task = CharLM(path, window=8)
     assert counted(task, task.validation) == TEXT[360:380]
     assert counted(task, task.test) == TEXT[380:]
-    assert task.vocabulary.symbols == ("⏎", "␣", "a", "b")
+    assert task.vocabulary.symbols == ("\n", " ", "a", "b")
     texts = task.train(0, 0)
     assert len(texts) == 2000 and texts != task.train(0, 1) and texts == task.train(0, 0)
     windows = {task.vocabulary.write(text.tokens) for text in texts}
