@@ -10,10 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
-from graphut.attention import EdgeLayout, as_layout, layout_from_edges
+from graphut.attention import EdgeLayout, layout_from_edges
 from graphut.attention.checks import check_finite
 from graphut.nn.adaptive_conv import check_conv_options, linear, make_recurrence
-from graphut.nn.aggregation import edge_list
 from graphut.nn.checks import check_feat
 from graphut.nn.graph_call import Recorded, check_edge_index, check_rows
 from graphut.nn.hetero_attention import HeteroAttention
@@ -22,7 +21,6 @@ from graphut.nn.rules import HaltingRule
 
 EdgeType: TypeAlias = tuple[str, str, str]
 Metadata: TypeAlias = tuple[Sequence[str], Sequence[EdgeType]]
-Ends: TypeAlias = tuple[Tensor, Tensor]  # the sources and the destinations of edges
 
 
 class HeteroAdaptiveConv(Recorded):
@@ -117,118 +115,82 @@ class HeteroAdaptiveConv(Recorded):
         for part in (*self.input_maps, self.recurrence):
             part.reset_parameters()
 
-    def forward(self, graph: Any, x: Any = None) -> dict[str, Tensor]:
+    def forward(self, x: Any, edge_index: Any) -> dict[str, Tensor]:
         """Return the output states of each node type, `(N, out_channels)`.
 
         Parameters
         ----------
-        x_dict, edge_index_dict
-            Of PyG: features `(N, in_channels)` by node type, and edges `(2, E)` by edge type.
-        graph, x_dict
-            Of DGL: a heterograph, and features by node type.
+        x, edge_index
+            Of PyG: features `(N, in_channels)` by node type, and edges `(2, E)` by edge type; or of
+            DGL: a heterograph, and features by node type.
         """
-        layout, feat, self.nodes = self.union(graph, x)
+        layout, feat, self.nodes = self.union(x, edge_index)
         out, self.ponder, *_ = self.recurrence(layout, feat)
         return {kind: out[rows] for kind, rows in self.nodes.items()}
 
-    def union(self, graph: Any, x: Any) -> tuple[EdgeLayout, Tensor, dict[str, slice]]:
+    def union(self, x: Any, edge_index: Any) -> tuple[EdgeLayout, Tensor, dict[str, slice]]:
         """Return one graph of all node types, the first states of its nodes, and their rows.
 
         The arguments are those of a call. The three results are the layout of the edges, the states
         `(N, out_channels)`, and the nodes of each type as a slice of these states.
         `conv.recurrence(layout, feat)` accepts more options than a call, such as `get_steps=True`.
         """
-        if x is None:
+        got = f"conv({type(x).__name__}, {type(edge_index).__name__})"
+        if isinstance(x, DGLGraph):
+            x, edge_index = edge_index, _edges_of_dgl(x, edge_index)
+        if not (isinstance(x, Mapping) and isinstance(edge_index, Mapping)):
             raise TypeError(
                 "call HeteroAdaptiveConv as conv(data.x_dict, data.edge_index_dict), or as "
-                f"conv(graph, x_dict), with a graph of DGL; got conv({type(graph).__name__})"
-            )
-        if isinstance(graph, Mapping):  # (x_dict, edge_index_dict)
-            graph, x = x, graph
-        if not isinstance(x, Mapping):
-            raise TypeError(
-                "features must be a dict by node type, such as "
-                f"{{{self.node_types[0]!r}: x}}, got {type(x).__name__}"
+                f"conv(graph, x_dict), with a graph of DGL; got {got}"
             )
         self._check_types("node types", x, self.node_types)
-        for kind, feat in x.items():
-            check_rows(f"x[{kind!r}]", feat)
-            check_finite(**{f"x[{kind!r}]": feat})
-        if isinstance(graph, DGLGraph):
-            sizes, edges = self._read(graph)
-        else:
-            sizes = {kind: len(feat) for kind, feat in x.items()}
-            edges = self._edges_of_pyg(graph, sizes)
-        ends = [*accumulate((sizes.get(kind, 0) for kind in self.node_types), initial=0)]
-        rows = dict(zip(self.node_types, map(slice, ends, ends[1:]), strict=True))
-        feat = self._first_states(x, sizes)
-        return self._layout(edges, rows, feat), feat, rows
-
-    def _read(self, graph: DGLGraph) -> tuple[dict[str, int], dict[EdgeType, Ends]]:
-        """Return the number of nodes and the ends of the edges of each type of a DGL graph."""
-        if graph.is_block:
-            raise ValueError(
-                "HeteroAdaptiveConv repeats its step on one graph, but a block has no states of "
-                "sources after the first step: sample subgraphs, such as with ShaDowKHopSampler"
-            )
-        self._check_types("node types", graph.ntypes, self.node_types)
-        self._check_types("edge types", graph.canonical_etypes, self.edge_types)
-        sizes = {kind: graph.num_nodes(kind) for kind in graph.ntypes}
-        edges = {kind: edge_list(as_layout(graph, kind)) for kind in graph.canonical_etypes}
-        return sizes, edges
-
-    def _edges_of_pyg(self, edge_index: Any, sizes: dict[str, int]) -> dict[EdgeType, Ends]:
-        """Check PyG's edges by type, and return the sources and the destinations."""
-        if not isinstance(edge_index, Mapping):
-            raise TypeError(
-                f"expected a graph of DGL or a dict of PyG's edges, got {type(edge_index).__name__}"
-            )
         self._check_types("edge types", edge_index, self.edge_types)
-        edges = {}
-        for kind, each in edge_index.items():
-            for name in kind[::2]:
-                if name not in sizes:
-                    raise ValueError(f"there are edges of {kind}, but x has no {name!r}")
-            nodes = sizes[kind[0]], sizes[kind[2]]
-            source, target = check_edge_index(each, *nodes, f"edge_index of {kind}")
-            edges[kind] = source, target
-        return edges
+        sizes = [len(x.get(kind, ())) for kind in self.node_types]
+        ends = [*accumulate(sizes, initial=0)]
+        rows = dict(zip(self.node_types, map(slice, ends, ends[1:]), strict=True))
+        feat = self._first_states(x)
+        layout, edge_types = self._layout(edge_index, x, rows, feat)
+        of_nodes = torch.arange(len(sizes), device=feat.device)
+        of_nodes = of_nodes.repeat_interleave(torch.tensor(sizes, device=feat.device))
+        attention: Any = self.recurrence.steps[0].attention
+        attention.add_types(layout, of_nodes, edge_types)
+        return layout, feat, rows
 
-    def _first_states(self, x: Mapping[str, Tensor], sizes: dict[str, int]) -> Tensor:
+    def _first_states(self, x: Mapping[str, Tensor]) -> Tensor:
         activation: Any = self.recurrence.steps[0].activation
+        layer: Any
         mapped = []
-        for kind, part in zip(self.node_types, self.input_maps, strict=True):
-            layer: Any = part
+        for kind, layer in zip(self.node_types, self.input_maps, strict=True):
             if kind in x:
-                width = layer.in_features or x[kind].shape[-1]  # 0 before the first call
-                check_feat(x[kind], repr(kind), sizes.get(kind, 0), width, layer)
-                mapped.append(layer(self.input_dropout(x[kind])))
-            elif sizes.get(kind):
-                raise ValueError(
-                    f"the graph has {sizes[kind]} {kind!r} nodes, but x has no {kind!r}"
-                )
+                feat = x[kind]
+                check_rows(f"x[{kind!r}]", feat)
+                check_finite(**{f"x[{kind!r}]": feat})
+                width = layer.in_features or feat.shape[-1]  # 0 before the first call
+                check_feat(feat, repr(kind), len(feat), width, layer)
+                mapped.append(layer(self.input_dropout(feat)))
         states: Tensor = activation(torch.cat(mapped))
         return states
 
     def _layout(
-        self, edges: dict[EdgeType, Ends], rows: dict[str, slice], feat: Tensor
-    ) -> EdgeLayout:
+        self, edge_index: Any, x: Mapping[str, Tensor], rows: dict[str, slice], feat: Tensor
+    ) -> tuple[EdgeLayout, Tensor]:
+        """Return the edges between the rows of `feat`, and their types, `(E,)`."""
         none = torch.zeros(0, dtype=torch.int64, device=feat.device)
         sources, targets, types = [none], [none], [none]
         for number, kind in enumerate(self.edge_types):
-            if kind in edges:
-                source, target = (ends.to(feat.device) for ends in edges[kind])
+            if kind in edge_index:
+                for name in kind[::2]:
+                    if name not in x:
+                        raise ValueError(f"there are edges of {kind}, but x has no {name!r}")
+                nodes = len(x[kind[0]]), len(x[kind[2]])
+                each = check_edge_index(edge_index[kind], *nodes, f"edge_index of {kind}")
+                source, target = each.to(feat.device)
                 sources.append(source + rows[kind[0]].start)
                 targets.append(target + rows[kind[2]].start)
                 types.append(torch.full_like(source, number))
         ends: Any = torch.cat(sources), torch.cat(targets)
         layout = layout_from_edges(*ends, num_src=len(feat), num_dst=len(feat))
-        of_nodes = torch.empty(len(feat), dtype=torch.int64, device=feat.device)
-        for number, nodes in enumerate(rows.values()):
-            of_nodes[nodes] = number
-        attention: Any = self.recurrence.steps[0].attention
-        attention.add_types(layout, of_nodes, torch.cat(types))
-        return layout
+        return layout, torch.cat(types)
 
     def _check_types(self, name: str, given: Iterable[Any], known: Iterable[Any]) -> None:
         unknown = [kind for kind in given if kind not in known]
@@ -244,3 +206,17 @@ class HeteroAdaptiveConv(Recorded):
     def __repr__(self) -> str:
         sizes = f"{len(self.node_types)} node types, {len(self.edge_types)} edge types"
         return f"{type(self).__name__}({self.out_channels}, {sizes})"
+
+
+def _edges_of_dgl(graph: DGLGraph, x: Any) -> dict[EdgeType, Tensor]:
+    """Return the edges of each type of a DGL graph, `(2, E)`, which has the nodes of `x`."""
+    if graph.is_block:
+        raise ValueError(
+            "HeteroAdaptiveConv repeats its step on one graph, but a block has no states of "
+            "sources after the first step: sample subgraphs, such as with ShaDowKHopSampler"
+        )
+    for kind, feat in x.items() if isinstance(x, Mapping) else ():
+        nodes = graph.num_nodes(kind) if kind in graph.ntypes else 0
+        if len(feat) != nodes:
+            raise ValueError(f"the graph has {nodes} {kind!r} nodes, but x has {len(feat)} rows")
+    return {kind: torch.stack(graph.edges(etype=kind)).long() for kind in graph.canonical_etypes}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -42,7 +43,7 @@ class AdaptivePropagation(GraphCall):
     alpha : float
         The share of the first features in each step, in `[0, 1)`.
     in_channels : int, optional
-        Features of a node, which a halting unit then reads. Without it, there is no halting unit.
+        Features of a node, for the halting unit of a rule such as `ACT`.
     dropout : float
         Probability in training that a step leaves out an edge, before the normalisation. Each step
         draws its own edges.
@@ -89,12 +90,15 @@ class AdaptivePropagation(GraphCall):
             residual=False,
         )
         halting = None
-        if in_channels is not None and getattr(rule, "uses_probability", True):
-            bias = -torch.tensor(K).log().item() if bias_init is None else bias_init
+        if rule is None and in_channels is not None:
+            rule = ACT(halt_from="output")
+        if rule is not None and rule.uses_probability:
+            if in_channels is None:
+                raise ValueError(
+                    f"{rule} reads a halting unit: give AdaptivePropagation in_channels"
+                )
+            bias = -math.log(K) if bias_init is None else bias_init
             halting = HaltingUnit(in_channels, bias_init=bias)
-            rule = ACT(halt_from="output") if rule is None else rule
-        elif rule is not None and rule.uses_probability:
-            raise ValueError(f"{rule} reads a halting unit: give AdaptivePropagation in_channels")
         self.in_channels = in_channels
         self.recurrence = AdaptiveRecurrence(
             step,
@@ -128,7 +132,7 @@ class AdaptivePropagation(GraphCall):
                 f"{layout.num_dst} destinations"
             )
         check_edge_weight(layout, edge_weight)
-        if self.in_channels is None:  # without a halting unit, any number of features fits
+        if self.in_channels is None:  # any number of features fits
             step.attention.in_feats, step.attention.out_feats = (x.shape[1],) * 2, x.shape[1]
         layout, order = layout.cached(_with_first_states)
         if edge_weight is not None:
