@@ -146,7 +146,7 @@ def edge_attention(
         edge_weight=_by_head(edge_weight),
         scale=query.shape[-1] ** -0.5 if scale is None else scale,
         dropout=dropout,
-        seed=_as_int(seed) if seed is not None else draw_seed(query.device) if dropout else 0,
+        seed=index(seed) if seed is not None else draw_seed(query.device) if dropout else 0,
         need_weights=get_attention or edge_feat is not None or edge_weight is not None,
     )
     if edge_feat is not None:
@@ -172,13 +172,6 @@ def edge_attention(
 def _overflows(out: Tensor) -> bool:
     # Reading a value of a GPU would wait for it.
     return out.device.type == "cpu" and not bool(out.detach().isfinite().all())
-
-
-def _as_int(seed: Any) -> int:
-    try:
-        return index(seed)
-    except TypeError:
-        raise TypeError(f"seed must be an integer, got {seed!r}") from None
 
 
 def _by_head(by_edge: Tensor | None) -> Tensor | None:

@@ -1,55 +1,38 @@
 """The table of all backends, and functions that choose a backend for a call."""
 
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
 import torch
 
 from graphut._dgl import is_installed as has_dgl
-from graphut.attention.backend import AttentionCall, AttentionResult, Backend
+from graphut.attention.backend import AttentionCall, Backend
 from graphut.attention.native.attention import NATIVE
 from graphut.attention.torch_ops import TORCH, is_tiled
 
-# These backends are imported by their first call.
+
+def _imported(module: str, name: str) -> Callable[..., Any]:
+    """Return a function that imports another one when it is called first."""
+    return lambda *args: getattr(import_module(f"graphut.attention.{module}"), name)(*args)
 
 
-def _dense(call: AttentionCall) -> AttentionResult:
-    from graphut.attention.dense import dense_attention
-
-    return dense_attention(call)
-
-
-def _dgl(call: AttentionCall) -> AttentionResult:
-    from graphut.attention.dgl_ops import dgl_attention
-
-    return dgl_attention(call)
-
-
-def _triton(call: AttentionCall) -> AttentionResult:
-    from graphut.attention.triton.backend import attend_or_fall_back
-
-    return attend_or_fall_back(call)
-
-
-def _has_triton() -> bool:
-    from graphut.attention.triton.backend import is_installed
-
-    return is_installed()
-
-
-DENSE = Backend(name="dense", attend=_dense)
+DENSE = Backend(name="dense", attend=_imported("dense", "dense_attention"))
 DGL = Backend(
     name="dgl",
-    attend=_dgl,
+    attend=_imported("dgl_ops", "dgl_attention"),
     devices=("cpu",),  # the wheel of DGL has no CUDA
     checks_device=True,
     is_installed=lambda: has_dgl,
 )
 TRITON = Backend(
     name="triton",
-    attend=_triton,
+    attend=_imported("triton.backend", "attend_or_fall_back"),
     devices=("cuda",),
     checks_device=True,
     dtypes=(torch.float32, torch.bfloat16, torch.float16),
     returns_weights=False,
-    is_installed=_has_triton,
+    is_installed=_imported("triton.backend", "is_installed"),
 )
 BACKENDS: dict[str, Backend] = {
     backend.name: backend for backend in (DENSE, DGL, TORCH, NATIVE, TRITON)

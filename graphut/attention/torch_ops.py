@@ -1,19 +1,15 @@
 """The backend "torch": attention in plain torch, on any device."""
 
-from itertools import pairwise
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
-from torch.nn.functional import embedding, scaled_dot_product_attention
+from torch.nn.functional import scaled_dot_product_attention
 
 from graphut.attention.backend import AttentionCall, AttentionResult, Backend
 from graphut.attention.edge_sums import edge_dot, edge_sum
 from graphut.attention.layout import EdgeLayout, IntervalLayout
-from graphut.attention.ragged import ragged_arange, row_maxima
+from graphut.attention.ragged import row_maxima
 
-# A sentence is cut into stretches of this many rows if its dense tile would be mostly mask.
-_STRETCH = 128
+# Sentences with more pairs of tokens for each edge are computed edge by edge.
 _MOSTLY_MASK = 4
 
 
@@ -21,14 +17,12 @@ def torch_attention(call: AttentionCall) -> AttentionResult:
     """Compute attention with `tile_attention` if it supports the call, else edge by edge."""
     if not is_tiled(call):
         return segment_attention(call)
-
     return AttentionResult(tile_attention(call))
 
 
 def is_tiled(call: AttentionCall) -> bool:
     """Return whether `tile_attention` supports a call; it is faster than DGL."""
-    some = call.layout.num_edges > 0 and call.query.shape[0] > 0
-    return isinstance(call.layout, IntervalLayout) and call.is_plain and some
+    return call.is_plain and call.query.shape[0] > 0 and call.layout.cached(is_mostly_dense)
 
 
 def segment_attention(call: AttentionCall) -> AttentionResult:
@@ -56,85 +50,57 @@ def _segment_softmax(scores: Tensor, row: Tensor, rows: int) -> Tensor:
     return exp / total.clamp_min(0.5)[row]
 
 
-class Tiles(NamedTuple):
-    """All query rows, cut into blocks of consecutive rows with a range of sources each."""
-
-    rows: list[int]  # number of query rows of each tile
-    sources: list[int]  # number of sources of each tile
-    # For each tile: a mask, (rows, sources) bool, if one is needed; and whether its row i attends
-    # to the first i + 1 sources.
-    masks: list[tuple[Tensor | None, bool]]
-    source: Tensor | None  # the sources of all tiles in turn; None if they are all sources
-
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
-        """Compute attention with one dense call for each tile; return the output `(A, H, Dv)`."""
-        if self.source is not None:  # the gradient of an embedding is faster than that of an index
-            key, value = (
-                embedding(self.source, x.flatten(1)).unflatten(-1, x.shape[1:])
-                for x in (key, value)
-            )
-        tables = query.split(self.rows), key.split(self.sources), value.split(self.sources)
-        outs = []
-        for (mask, is_causal), *parts in zip(self.masks, *tables, strict=True):
-            q, k, v = (part.transpose(0, 1)[None] for part in parts)
-            out = scaled_dot_product_attention(q, k, v, mask, is_causal=is_causal, scale=scale)
-            outs.append(out[0].transpose(0, 1))
-        return torch.cat(outs)
-
-
 def tile_attention(call: AttentionCall) -> Tensor:
-    """Return the output `(A, H, Dv)` of attention without bias or dropout, tile by tile."""
-    layout, frontier, tables = call.layout, call.frontier, (call.key, call.value, call.scale)
-    if not layout.has_empty_rows:
-        tiles = layout.cached(make_tiles) if frontier is None else make_tiles(layout, frontier)
-        return tiles.attend(call.query, *tables)
-    degrees = layout.in_degrees if frontier is None else layout.in_degrees[frontier]
-    rows = degrees.nonzero()[:, 0]
-    out = call.value.new_zeros(call.query.shape[0], *call.value.shape[1:])
-    if not rows.numel():
-        return out
-    tiles = make_tiles(layout, rows if frontier is None else frontier[rows])
-    return out.index_copy(0, rows, tiles.attend(call.query[rows], *tables))
+    """Return the output `(A, H, Dv)` of attention without bias or dropout, sentence by sentence."""
+    layout, frontier = call.layout, call.frontier
+    rows, masks = layout.cached(make_masks) if frontier is None else make_masks(layout, frontier)
+    sources = layout.src_lengths.tolist()
+    tables = call.query.split(rows), call.key.split(sources), call.value.split(sources)
+    outs = []
+    for (mask, is_causal), *parts in zip(masks, *tables, strict=True):
+        q, k, v = (part.transpose(0, 1)[None] for part in parts)
+        out = scaled_dot_product_attention(q, k, v, mask, is_causal=is_causal, scale=call.scale)
+        outs.append(out[0].transpose(0, 1))
+    return torch.cat(outs)
 
 
-def make_tiles(layout: EdgeLayout, frontier: Tensor | None = None) -> Tiles:
-    """Cut query rows, each with an in-edge, into blocks for dense attention."""
-    assert isinstance(layout, IntervalLayout)
-    cuts, lo, hi = layout.cached(find_cuts).to(layout.device), layout.lo, layout.hi
-    if frontier is not None:
-        cuts, lo, hi = torch.searchsorted(frontier, cuts), lo[frontier], hi[frontier]
-    rows, masks, ranges = [], list[tuple[Tensor | None, bool]](), []
-    for first, last in pairwise(cuts.tolist()):
-        if first == last:
-            continue
-        start, stop = lo[first:last, None], hi[first:last, None]
-        source = torch.arange(int(start.min()), int(stop.max()), device=lo.device)
-        mask = (source >= start) & (source < stop)
-        is_causal = len(mask) == len(source) and torch.equal(mask, torch.ones_like(mask).tril())
-        needed = not (is_causal or bool(mask.all()))
-        rows.append(last - first)
-        masks.append((mask if needed else None, is_causal))
-        ranges.append(source)
-    index = torch.cat(ranges)
-    is_all = torch.equal(index, torch.arange(layout.num_src).to(index))
-    return Tiles(rows, list(map(len, ranges)), masks, None if is_all else index)
+def make_masks(
+    layout: EdgeLayout, frontier: Tensor | None = None
+) -> tuple[list[int], list[tuple[Tensor | None, bool]]]:
+    """Return, for each sentence, the number of its query rows, and its mask.
 
-
-def find_cuts(layout: EdgeLayout) -> Tensor:
-    """Return the first row of each tile and the end of the last: `(tiles + 1,)` on the CPU.
-
-    A tile is a sentence, or a part of a long sentence whose dense scores would mostly be masked.
+    A mask, `(rows, sources)`, is True where the row attends to the source; None if it is not
+    needed. With it comes whether row `i` attends to the first `i + 1` sources.
     """
     assert isinstance(layout, IntervalLayout)
+    lo, hi, lengths = layout.lo, layout.hi, layout.dst_lengths
+    if frontier is not None:
+        sentence = torch.repeat_interleave(lengths)[frontier.cpu()]
+        lo, hi = lo[frontier], hi[frontier]
+        lengths = torch.bincount(sentence, minlength=len(lengths))
+    rows, masks = lengths.tolist(), list[tuple[Tensor | None, bool]]()
+    all_sources = torch.arange(layout.num_src, device=lo.device)
+    for source, *ends in zip(
+        all_sources.split(layout.src_lengths.tolist()), lo.split(rows), hi.split(rows), strict=True
+    ):
+        start, stop = (end[:, None] for end in ends)
+        mask = (source >= start) & (source < stop)
+        is_causal = torch.equal(mask, torch.ones_like(mask).tril()) and len(mask) == len(source)
+        masks.append((None if is_causal or bool(mask.all()) else mask, is_causal))
+    return rows, masks
+
+
+def is_mostly_dense(layout: EdgeLayout) -> bool:
+    """Return whether destinations attend to most sources of their own sentence, and no others."""
+    if not isinstance(layout, IntervalLayout) or layout.has_empty_rows:
+        return False
+    dst_lengths, src_lengths = layout.dst_lengths, layout.src_lengths
+    pairs = len(dst_lengths) == len(src_lengths) and int((dst_lengths * src_lengths).sum())
+    if not 0 < pairs <= _MOSTLY_MASK * layout.num_edges:
+        return False
+    ends, sentence = src_lengths.cumsum(0), torch.repeat_interleave(dst_lengths)
     lo, hi = layout.lo.cpu(), layout.hi.cpu()
-    sentence, place = ragged_arange(layout.dst_lengths)
-    edges, low, high = (torch.zeros_like(layout.dst_lengths) for _ in range(3))
-    edges.index_add_(0, sentence, hi - lo)
-    low.scatter_reduce_(0, sentence, lo, "amin", include_self=False)
-    high.scatter_reduce_(0, sentence, hi, "amax", include_self=False)
-    mostly_mask = layout.dst_lengths * (high - low) > _MOSTLY_MASK * edges
-    begins = (place == 0) | (mostly_mask[sentence] & (place % _STRETCH == 0))
-    return torch.cat([begins.nonzero()[:, 0], torch.tensor([lo.numel()])])
+    return bool(((lo >= (ends - src_lengths)[sentence]) & (hi <= ends[sentence])).all())
 
 
 TORCH = Backend(name="torch", attend=torch_attention)

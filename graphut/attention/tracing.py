@@ -1,9 +1,9 @@
 """Detect tracing, inference mode and autocast, and run code outside of them."""
 
+import functools
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch.compiler import is_compiling
@@ -16,7 +16,7 @@ T = TypeVar("T")
 def uncompiled(function: Callable[P, T]) -> Callable[P, T]:
     """Let a program of `torch.compile` call a function, with a graph break, but not trace it."""
 
-    @wraps(function)
+    @functools.wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> T:
         if is_compiling():
             return leave_program(function, *args, **options)
@@ -77,21 +77,12 @@ def outside_autocast(device: str) -> AbstractContextManager[Any]:
     return nullcontext()
 
 
-if TYPE_CHECKING:
-    from functools import cached_property as cached_property
-else:
+def cached_property(make: Callable[[Any], T]) -> functools.cached_property[T]:
+    """Return `functools.cached_property(make)`, whose tensors serve in training too."""
 
-    class cached_property:  # noqa: N801
-        """`functools.cached_property` that can be traced; its values serve in training too."""
+    @functools.wraps(make)
+    def outside(instance: Any) -> T:
+        with outside_inference():
+            return make(instance)
 
-        def __init__(self, make: Callable[[Any], Any]) -> None:
-            self.make = make
-            self.__doc__ = make.__doc__
-
-        def __get__(self, instance: Any, owner: type) -> Any:
-            if instance is None:
-                return self
-            with outside_inference():
-                value = self.make(instance)
-            object.__setattr__(instance, self.make.__name__, value)  # frozen dataclasses too
-            return value
+    return functools.cached_property(outside)

@@ -64,9 +64,9 @@ class Part:
 
     def save(self, path: str | Path) -> None:
         """Write the part to a file in NumPy's format `.npz`."""
-        tensors = {name: getattr(self, name).numpy() for name in _TENSORS}
+        arrays: dict[str, Any] = {name: getattr(self, name).numpy() for name in _TENSORS}
         with Path(path).open("wb") as file:
-            np.savez(file, num_nodes=self.num_nodes, **tensors, **self.arrays)
+            np.savez(file, num_nodes=self.num_nodes, **arrays, **self.arrays)  # type: ignore[arg-type]
 
     @classmethod
     def load(cls, path: str | Path) -> Part:

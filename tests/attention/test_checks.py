@@ -46,7 +46,6 @@ def test_check_call_names_a_wrong_argument() -> None:
     check("scale must be a finite number, got nan", scale=nan)
     check("scale must be a finite number, got tensor", scale=torch.ones(3))
     check("dropout must lie in [0, 1), got 1.0", dropout=1.0)
-    check("seed must be an integer, got 3.0", dropout=0.1, seed=3.0)
     check("query has no features: its shape is (3, 2, 0)", **dict.fromkeys(CALL, X[..., :0]))
     check("query has no heads: its shape is (3, 0, 4)", **dict.fromkeys(CALL, X[:, :0]))
     check("unknown backend 'cuda'; choose one of: auto, dense, dgl", backend="cuda")

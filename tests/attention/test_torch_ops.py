@@ -8,10 +8,10 @@ from torch import Tensor
 
 from graphut._dgl import dgl
 from graphut.attention import EdgeLayout, as_layout, edge_attention
-from graphut.topology import Topology, Window
+from graphut.topology import Topology
 from tests.attention.naive import inputs
 from tests.helpers import assert_same, gradients
-from tests.topology.brute import Back, batches, topologies
+from tests.topology.brute import batches, topologies
 
 
 def agrees(layout: EdgeLayout, frontier: Tensor | None = None, value_feats: int = 3) -> None:
@@ -31,12 +31,6 @@ def test_tile_attention_of_any_topology_and_frontier(
     layout = topology.layout(lengths)
     rows = data.draw(st.none() | st.sets(st.integers(0, layout.num_dst - 1)).map(sorted))
     agrees(layout, None if rows is None else torch.tensor(rows, dtype=torch.int64))
-
-
-@pytest.mark.parametrize("length", [127, 128, 129, 257])
-def test_tile_attention_at_the_ends_of_stretches(length: int) -> None:
-    agrees(Window(3).layout([length, 1, 300]))
-    agrees(Back(1).layout([length, 3]))
 
 
 @pytest.mark.parametrize("sizes", [[3, 0], [0, 2], [2, 0, 0, 3, 0]])
