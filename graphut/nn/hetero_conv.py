@@ -156,7 +156,7 @@ class HeteroAdaptiveConv(Recorded):
         attention.add_types(layout, of_nodes, edge_types)
         return layout, feat, rows
 
-    def _first_states(self, x: Mapping[str, Tensor]) -> Tensor:
+    def _first_states(self, x: Mapping[str, Any]) -> Tensor:
         activation: Any = self.recurrence.steps[0].activation
         layer: Any
         mapped = []
