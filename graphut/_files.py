@@ -1,4 +1,4 @@
-"""Files that are written atomically, JSON files, and the cache folder."""
+"""Files that are written atomically, and JSON files."""
 
 import json
 import os
@@ -72,10 +72,3 @@ def reraise_for_file(path: str | Path, fault: str = "is damaged") -> Iterator[No
 def is_path(value: object) -> bool:
     """Return whether a value is a string that contains an absolute path."""
     return isinstance(value, str) and Path(value).is_absolute()
-
-
-def cache_folder() -> Path:
-    """Return the cache folder: `$GRAPHUT_CACHE`, or "graphut" in `$XDG_CACHE_HOME` or ~/.cache."""
-    if folder := os.environ.get("GRAPHUT_CACHE"):
-        return Path(folder)
-    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "graphut")

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Generator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 import torch
@@ -12,10 +11,6 @@ from hypothesis import settings
 from graphut._dgl import is_installed
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
-
-# What was measured on this machine has no part in a test, nor what was parsed on it before.
-_CACHE = TemporaryDirectory()
-os.environ["GRAPHUT_CACHE"] = _CACHE.name
 
 # As if the processor had no instructions for bfloat16: else what is faster is measured again and
 # again, and the tests train in one precision or the other.

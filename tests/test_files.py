@@ -1,11 +1,9 @@
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from graphut._files import (
-    cache_folder,
     read_json,
     write_atomically,
     write_json,
@@ -60,23 +58,3 @@ def test_read_json_names_a_file_that_is_no_json(tmp_path: Path, content: bytes) 
     refuses(r"broken\.json is not a JSON file", read_json, path)
     write_json(path, [1])
     refuses(r"broken\.json does not hold a JSON object", read_json, path)
-
-
-@pytest.mark.parametrize(
-    ("variables", "expected"),
-    [
-        ({"GRAPHUT_CACHE": "/one", "XDG_CACHE_HOME": "/two"}, "/one"),
-        ({"GRAPHUT_CACHE": "", "XDG_CACHE_HOME": "/two"}, "/two/graphut"),
-        ({"XDG_CACHE_HOME": ""}, "/home/cat/.cache/graphut"),
-        ({}, "/home/cat/.cache/graphut"),
-    ],
-)
-def test_cache_folder_is_that_of_the_first_variable_set(
-    variables: dict[str, Any], expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("GRAPHUT_CACHE", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", "/home/cat")
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    assert cache_folder() == Path(expected)

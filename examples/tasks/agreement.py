@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from graphut.experiments.tasks.base import Text, TextTask, hold_out
-from graphut.experiments.tasks.files import cached, lines_of, read_text
+from graphut.experiments.tasks.files import lines_of, read_text
 from graphut.experiments.tasks.presets import LANGUAGE_MODEL, model_size, with_baselines
 from graphut.experiments.training.learners.texts import TextLearner, TextScores, token_metrics
 from graphut.models.checked_config import option
@@ -172,10 +172,6 @@ class Agreement(TextTask):
 
     @cached_property
     def _encoded(self) -> dict[str, Any]:
-        settings = (self.name, self.split, self.held_out)
-        return cached(self._parse, *settings, texts=self._files.values())
-
-    def _parse(self) -> dict[str, Any]:
         sets = self._prefixes()
         vocabulary = Vocabulary(frequent_words([*p.words, p.number] for p in sets["train"]))
         tokens = {

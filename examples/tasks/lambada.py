@@ -153,7 +153,9 @@ class Lambada(TextTask):
     def vocabulary(self) -> Vocabulary:
         if self.novels is None:
             return Vocabulary(frequent_words(self._passages["train"], self.words))
-        return Vocabulary(self._words)
+        # One novel at a time, because the words of all novels do not fit into memory.
+        texts = (text.split() for text in self._novel_texts())
+        return Vocabulary(frequent_words(texts, self.words))
 
     def train(self, seed: int, epoch: int) -> list[Text]:
         if self.novels is None:
@@ -173,16 +175,6 @@ class Lambada(TextTask):
     @cached_property
     def _passages(self) -> dict[str, Passages]:
         return _read_passages(self.data, self.held_out if self.novels is None else None)
-
-    @cached_property
-    def _words(self) -> list[str]:
-        def learn() -> list[str]:
-            # One novel at a time, because the words of all novels do not fit into memory.
-            texts = (text.split() for text in self._novel_texts())
-            return frequent_words(texts, self.words)
-
-        words: list[str] = files.cached(learn, self.name, self.words, texts=self._novel_texts())
-        return words
 
     @cached_property
     def _tokens(self) -> NDArray[np.int32]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from graphut.experiments.tasks import Vocabulary, presets
 from graphut.experiments.tasks.base import GraphTask, LabelledGraph, Pair, PairTask, Task
-from graphut.experiments.tasks.files import cached, read_text
+from graphut.experiments.tasks.files import read_text
 from graphut.experiments.training.evaluation import rows_by
 from graphut.experiments.training.learners.sequences import PairLearner, by_number, pair_metrics
 from graphut.models.checked_config import option
@@ -146,11 +146,6 @@ class ListExpressions(Task):
 
     @cached_property
     def _pairs(self) -> list[Pair]:
-        sizes = (self.longest, self.train_size, self.held_out)
-        pairs = cached(self._draw, "listops", *sizes, texts=self._texts.values())
-        return [(source, target) for source, target in pairs]
-
-    def _draw(self) -> list[Pair]:
         random = Random(0)
         expressions = {
             tuple(source) for name in self._files for source, _ in ListExpressions.load(self, name)

@@ -2,14 +2,16 @@
 
     graphut train examples/tasks/sudoku.py --preset waking --out runs/sudoku
 
-The puzzles are drawn, which takes two minutes, and kept in the cache.
+The puzzles are drawn, which takes minutes, and kept in the folder of temporary files.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from pathlib import Path
 from string import digits
+from tempfile import gettempdir
 from typing import Literal
 
 import numpy as np
@@ -17,7 +19,6 @@ from numpy.typing import NDArray
 
 from graphut.experiments.tasks import GraphTask, LabelledGraph, Vocabulary, option
 from graphut.experiments.tasks.base import PARTS
-from graphut.experiments.tasks.files import cached
 from graphut.experiments.tasks.presets import EVENT_DRIVEN, WHEN_RIGHT, model_size, with_baselines
 
 Cells = NDArray[np.int64]
@@ -239,12 +240,11 @@ class Sudoku(GraphTask):
     @cached_property
     def _puzzles(self) -> dict[str, NDArray[np.int64]]:
         """Pairs of a puzzle and its solution, `(pairs, 2, 81)`, of each part."""
-
-        def draw(part: str, count: int) -> list[tuple[list[int], list[int]]]:
-            randoms = (np.random.default_rng([PARTS.index(part), at]) for at in range(count))
-            return [*map(draw_puzzle, randoms)]
-
-        sizes = dict(zip(PARTS, (self.train_size, self.held_out, self.held_out), strict=True))
-        settings = (self.name, self.train_size, self.held_out)
-        pairs = cached(lambda: {part: draw(part, n) for part, n in sizes.items()}, *settings)
-        return {part: np.array(pairs[part]) for part in PARTS}
+        sizes = (self.train_size, self.held_out, self.held_out)
+        path = Path(gettempdir(), f"graphut-sudoku-{self.train_size}-{self.held_out}.npy")
+        if not path.exists():
+            seeds = ([part, at] for part, size in enumerate(sizes) for at in range(size))
+            pairs = [draw_puzzle(np.random.default_rng(seed)) for seed in seeds]
+            np.save(unfinished := path.with_suffix(".part.npy"), pairs)
+            unfinished.replace(path)
+        return dict(zip(PARTS, np.split(np.load(path), np.cumsum(sizes)[:-1]), strict=True))

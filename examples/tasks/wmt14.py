@@ -8,17 +8,16 @@ from functools import cached_property
 from html import unescape
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from graphut.experiments.tasks import Pair, option
 from graphut.experiments.tasks.base import in_batches
-from graphut.experiments.tasks.files import cached, lines_of, read_text
+from graphut.experiments.tasks.files import lines_of, read_text
 from graphut.experiments.tasks.presets import model_size, with_baselines
 from graphut.experiments.tasks.translation import SMALL, TranslationTask
-from graphut.subwords import Subwords, tokenizers_package
 
 _FILES = {
     "full": {
@@ -71,17 +70,6 @@ class Wmt14(TranslationTask):
     )
     corpus: Literal["full", "small"] = option("full", "all corpora, or 10,000 training pairs")
     epoch_size: int = option(100_000, "maximum number of training pairs in an epoch", least=1)
-
-    @cached_property
-    def source_vocabulary(self) -> Subwords:
-        """The vocabulary of both languages, from the cache, as learning takes minutes."""
-        lines = [*chain(*self.sides("train"))]
-        settings = ("subwords", tokenizers_package().__version__, self.subwords)
-
-        def learn() -> Any:
-            return Subwords.learn(lines, self.subwords).merges
-
-        return Subwords(map(tuple, cached(learn, *settings, texts=["\n".join(lines)])))
 
     def train(self, seed: int, epoch: int) -> list[Pair]:
         """Return the next `epoch_size` pairs of the shuffled corpus."""

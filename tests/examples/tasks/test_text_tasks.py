@@ -48,7 +48,6 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("GRAPHUT_CACHE", str(tmp_path / "cache"))
 
 
 def word_of(name: str) -> str:
