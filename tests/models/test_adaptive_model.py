@@ -7,9 +7,6 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torch.nn.functional import cross_entropy
-from torch.optim import SGD
-from torch.utils.data import DataLoader
 
 from graphut import models
 from graphut.models import UniversalTransformer, load
@@ -26,15 +23,12 @@ from tests.helpers import assert_same, gradients, refuses
 from tests.models.cases import (
     CASES,
     SOURCES,
-    TARGETS,
     assert_decodes_as_forward,
-    assert_same_generations,
     build_model,
     logits_of,
     rows_of,
     small,
 )
-from tests.nn.adapters import LowRank
 
 
 @pytest.fixture
@@ -106,97 +100,6 @@ def test_evaluating_lets_each_module_go_back_to_training(model: UniversalTransfo
     with model.evaluating():
         assert layer.merged
     assert not layer.merged
-
-
-def loss_of(model: UniversalTransformer, pairs: list[tuple[list[int], list[int]]]) -> torch.Tensor:
-    graph = model.sentence_graph(*zip(*pairs, strict=True))
-    out = model(graph)
-    loss = cross_entropy(out.logits, graph.nodes["target"].data["label"])
-    return loss + 0.01 * (out.encoder.cost + out.decoder.cost)
-
-
-def batches() -> DataLoader[Any]:
-    return DataLoader(list(zip(SOURCES, TARGETS, strict=True)), batch_size=2, collate_fn=list)
-
-
-def weights_after(model: UniversalTransformer) -> list[torch.Tensor]:
-    """The weights after an epoch of plain training."""
-    optimizer = SGD(model.train().parameters(), lr=0.1)
-    for pairs in batches():
-        optimizer.zero_grad()
-        loss_of(model, pairs).backward()
-        optimizer.step()
-    return list(model.parameters())
-
-
-def test_adaptive_model_trains_under_accelerate(model: UniversalTransformer) -> None:
-    accelerator = pytest.importorskip("accelerate").Accelerator(cpu=True)
-    expected = weights_after(build_model())
-    optimizer = SGD(model.train().parameters(), lr=0.1)
-    wrapped, optimizer, loader = accelerator.prepare(model, optimizer, batches())
-    for pairs in loader:
-        optimizer.zero_grad()
-        accelerator.backward(loss_of(wrapped, pairs))
-        optimizer.step()
-    assert_same(list(model.parameters()), expected)
-
-
-# What Lightning itself uses, torch has deprecated; and it would like more workers.
-@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
-def test_adaptive_model_trains_under_lightning(model: UniversalTransformer) -> None:
-    lightning = pytest.importorskip("pytorch_lightning")
-
-    class Module(lightning.LightningModule):  # type: ignore[misc, name-defined]
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = model
-
-        def training_step(self, pairs: list[tuple[list[int], list[int]]], _: int) -> torch.Tensor:
-            return loss_of(self.model, pairs)
-
-        def configure_optimizers(self) -> SGD:
-            return SGD(self.parameters(), lr=0.1)
-
-    trainer = lightning.Trainer(
-        max_epochs=1,
-        accelerator="cpu",
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )
-    trainer.fit(Module(), batches())
-    assert_same(list(model.parameters()), weights_after(build_model()))
-
-
-def add_lora(model: UniversalTransformer, *, exclude: str | None) -> list[LowRank]:
-    """Change all linear maps, as `LoraConfig(target_modules="all-linear", exclude_modules=...)`."""
-    changed = []
-    for name, layer in [*model.named_modules()]:
-        if type(layer) is nn.Linear and name != exclude:
-            owner, _, own_name = name.rpartition(".")
-            changed.append(LowRank(layer))
-            setattr(model.get_submodule(owner), own_name, changed[-1])
-    return changed
-
-
-@pytest.mark.parametrize("norm", ["post", "pre"])
-@pytest.mark.parametrize(("tie_output", "exclude"), [(True, "output"), (False, None)])
-def test_adaptive_model_with_merged_lora_gives_the_same_answers(
-    tie_output: bool, exclude: str | None, norm: str
-) -> None:
-    model = build_model(tie_output=tie_output, norm=norm)
-    plain = logits_of(model)
-    parts = add_lora(model, exclude=exclude)
-    assert len(parts) == 15 + (not tie_output)
-    expected, generated = logits_of(model), model.generate(SOURCES, max_length=5)
-    assert not torch.allclose(expected, plain)
-    for _ in range(2):  # merged, and then unmerged again
-        for part in parts:
-            part.merge()
-        assert_same([logits_of(model)], [expected])
-        assert_same_generations(model.generate(SOURCES, max_length=5), generated)
-    assert not parts[0].is_merged
 
 
 EVERY = [(name, row) for name, case in CASES.items() for row in case.rows]
