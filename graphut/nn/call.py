@@ -81,7 +81,7 @@ class Call:
         positions: Tensor | None = None,
         *,
         batch: BatchIndex | None = None,
-        records: bool = False,  # whether to return the rows of each step
+        get_steps: bool = False,  # whether to return the rows of each step
     ) -> Call:
         """Begin a call with a store for keys and values, and the features `(N_src, d)`."""
         layer, rule, step_signal = self.layer, self.rule, self.layer.step_signal
@@ -89,6 +89,7 @@ class Call:
         self.num_dst = store.layout.num_dst  # number of nodes in the result
         # Whether values of tensors cannot be read.
         self.is_traced = feat.is_cuda and is_capturing()
+        self.get_steps, records = get_steps, get_steps or store.get_attention
         self.rows: list[FrontierRows] | None = [] if records else None
         if not rule.uses_probability:
             if not records:
@@ -127,9 +128,9 @@ class Call:
         store.work.attended.append((store.layout, store.frontier))
         if store.cross_layout is not None:
             store.work.cross_attended.append((store.cross_layout, store.frontier))
-        if quantize is None:
-            return new
-        return quantize.round(with_noise(self.noise, "quantized", new, nodes, t))
+        if "quantized" in self.noise:
+            new = with_noise(self.noise, "quantized", new, nodes, t)
+        return new if quantize is None else quantize.round(new)
 
     def decide(
         self,
@@ -197,10 +198,13 @@ def begin_call(
     graph_ids: Tensor | None = None,
     get_attention: bool = False,
     get_steps: bool = False,
-    **edge_options: Any,
+    **edges: Tensor | None,
 ) -> Call:
     """Check the arguments of `layer.forward`, and return the call that a loop runs."""
-    call = Call(layer)
+    call, edge_options = Call(layer), dict[str, Tensor]()
+    for name, of_edges in edges.items():
+        if of_edges is not None:
+            edge_options[name] = of_edges
     rule, step = call.rule, call.steps[0]
     if not isinstance(feat, Tensor):
         check_tensor(feat, "features of source nodes")
@@ -228,7 +232,8 @@ def begin_call(
     if cross is not None or step.cross_attention is not None:
         between, encoded = read_cross(step.cross_attention, cross)
     if positions is not None:
-        check_tensor(positions, "positions")
+        if not isinstance(positions, Tensor):
+            check_tensor(positions, "positions")
         if positions.shape[:1] != (num_given,) or positions.dim() > 2:
             raise ValueError(
                 f"positions must be ({num_given},), one for each node, or ({num_given}, "
@@ -245,27 +250,13 @@ def begin_call(
     batch = None
     if rule.needs_members or isinstance(rule, EventDriven):
         batch = _batch(rule, layout, graph_ids)
-    call.begin(
-        store,
-        feat,
-        positions,
-        batch=batch,
-        records=get_attention or get_steps,
-    )
-    if call.is_traced and needs_host(layer):
+    call.begin(store, feat, positions, batch=batch, get_steps=get_steps)
+    if call.is_traced and not (call.runs_on or isinstance(rule, FixedDepth)):
         raise RuntimeError(
             "a CUDA graph cannot record how many nodes halt in each step: use the rule "
             "FixedDepth() or halted='running'"
         )
     return call
-
-
-def needs_host(layer: Any) -> bool:
-    """Return whether the number of steps depends on the values of features."""
-    rule = layer.active_rule
-    return isinstance(rule, EventDriven) or (
-        layer.active_halted != "running" and not isinstance(rule, FixedDepth)
-    )
 
 
 def _check_part(steps: Sequence[Any], graph_ids: Tensor | None) -> None:
@@ -289,9 +280,7 @@ def _batch(rule: HaltingRule, layout: EdgeLayout, graph_ids: Tensor | None) -> B
     return layout.cached(batch_index).renamed(graph_ids)
 
 
-def close_call(
-    call: Call, output: LoopOutput, *, get_attention: bool = False, get_steps: bool = False
-) -> Any:
+def close_call(call: Call, output: LoopOutput) -> Any:
     """Return the results of `layer.forward`: output, `Ponder`, and what was asked for."""
     store, rows, max_steps, step = call.store, call.rows, call.max_steps, call.steps[-1]
     output = output._replace(out=step.readout(output.out))
@@ -299,7 +288,7 @@ def close_call(
     records: dict[str, Any] = dict(output.waking or {})
     if output.waking is not None:
         max_steps = len(output.waking["round_sizes"])
-    if get_attention:
+    if store.get_attention:
         records |= _attention_records(call, rows or [], max_steps)
     attention, cost = step.attention, output.cost
     ponder = Ponder(
@@ -316,7 +305,7 @@ def close_call(
         encoded_flops=0 if store.encoded is None else store.encoded.flops,
         **records,
     )
-    asked = ([store.weights] if get_attention else []) + ([rows] if get_steps else [])
+    asked = ([store.weights] if store.get_attention else []) + ([rows] if call.get_steps else [])
     return output.out, ponder, *asked
 
 

@@ -219,7 +219,7 @@ def check_event_driven(rule: Any, step: Any, halting: nn.Module | None, step_sig
         unsupported = "a halting module, because no node halts for good: give halting=None"
     elif step.cross_attention is not None:
         unsupported = "a decoder step, because the nodes that read it would wake with every token"
-    elif any(isinstance(part, StepBatchNorm) for part in step.modules()):
+    elif isinstance(step.attention_norm, StepBatchNorm):
         unsupported = (
             "batch normalisation by steps, because sleeping nodes miss rounds: give LayerNorm, "
             "which is norm='layer' of AdaptiveConv"

@@ -18,14 +18,6 @@ class Recorded(nn.Module):
 
     ponder: Ponder  # set by a call
 
-    def __getattr__(self, name: str) -> Any:
-        if name == "ponder":
-            raise AttributeError(
-                f"{type(self).__name__}.ponder is the record of the last call, and there was none: "
-                "call the layer first (a copy has no record)"
-            )
-        return super().__getattr__(name)
-
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "ponder"}
 
@@ -48,7 +40,8 @@ class GraphCall(Recorded):
                 "features: use HeteroAdaptiveConv for several node types; with a block of DGL, "
                 "pass the features of its sources"
             )
-        check_rows("x", x)
+        if not isinstance(x, Tensor) or x.dim() != 2:
+            check_rows("x", x)
         check_finite(x=x)
         if not is_graph:
             return self.layout_of(graph, len(x)), x

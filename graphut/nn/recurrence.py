@@ -117,7 +117,8 @@ class AdaptiveRecurrence(nn.Module):
         quantize: Quantized | None = None,
     ) -> None:
         super().__init__()
-        _check_halted(halted, evaluation_halted)
+        _check_halted(halted)
+        _check_halted(evaluation_halted or halted)
         if isinstance(step, nn.ModuleList):
             step = [*step]
         for each in step if isinstance(step, Sequence) else [step]:
@@ -243,21 +244,17 @@ class AdaptiveRecurrence(nn.Module):
         options: dict[str, Any] = {
             "positions": positions,
             "cross": cross,
+            "edge_bias": edge_bias,
+            "edge_feat": edge_feat,
+            "edge_weight": edge_weight,
             "graph_ids": graph_ids,
             "get_attention": get_attention,
             "get_steps": get_steps,
         }
-        if edge_bias is not None:
-            options["edge_bias"] = edge_bias
-        if edge_feat is not None:
-            options["edge_feat"] = edge_feat
-        if edge_weight is not None:
-            options["edge_weight"] = edge_weight
         if is_compiling():
             return leave_program(self.forward, graph, feat, **options)
         call = begin_call(self, graph, feat, **options)
-        output = run_call(call)
-        return close_call(call, output, get_attention=get_attention, get_steps=get_steps)
+        return close_call(call, run_call(call))
 
     def resume(
         self,
@@ -320,10 +317,8 @@ class AdaptiveRecurrence(nn.Module):
         from graphut.nn.waking import start_of_changes
 
         start = start_of_changes(layout, ponder, feat, changed, edges_into)
-        options = {name: value for name, value in options.items() if value is not None}
         call = begin_call(self, graph, feat, **options)
-        asked = {name: options.get(name, False) for name in ("get_attention", "get_steps")}
-        return close_call(call, run_call(call, start), **asked)
+        return close_call(call, run_call(call, start))
 
     @property
     def steps(self) -> list[UniversalTransformerStep]:
@@ -334,7 +329,7 @@ class AdaptiveRecurrence(nn.Module):
     @property
     def rule(self) -> HaltingRule:
         """The halting rule in training; setting it to `None` restores the default."""
-        return self._rule or self._usual_rule
+        return self._rule or (_FIXED_DEPTH if self.halting is None else _ACT)
 
     @rule.setter
     def rule(self, rule: HaltingRule | None) -> None:
@@ -360,15 +355,12 @@ class AdaptiveRecurrence(nn.Module):
         """The value of `halted` in the current mode, training or evaluation."""
         mode = self.halted if self.training else self.evaluation_halted or self.halted
         if mode not in HALTED:  # a user has set it
-            _check_halted(self.halted, self.evaluation_halted)
+            _check_halted(mode)
         return mode
 
-    @property
-    def _usual_rule(self) -> HaltingRule:
-        return _FIXED_DEPTH if self.halting is None else _ACT
-
     def _set_rules(self, rule: HaltingRule | None, evaluation_rule: HaltingRule | None) -> None:
-        rules = [each for each in (rule or self._usual_rule, evaluation_rule) if each is not None]
+        usual = _FIXED_DEPTH if self.halting is None else _ACT
+        rules = [each for each in (rule or usual, evaluation_rule) if each is not None]
         for each in rules:
             if not isinstance(each, HaltingRule):
                 raise TypeError(
@@ -419,8 +411,7 @@ class AdaptiveRecurrence(nn.Module):
         )
 
 
-def _check_halted(halted: str, evaluation_halted: str | None) -> None:
-    """Raise `ValueError` if an option is not one of `HALTED`."""
-    for name, mode in (("halted", halted), ("evaluation_halted", evaluation_halted or halted)):
-        if mode not in HALTED:
-            raise ValueError(f"{name} must be one of {', '.join(map(repr, HALTED))}; got {mode!r}")
+def _check_halted(mode: str) -> None:
+    """Raise `ValueError` if `halted` or `evaluation_halted` is not one of `HALTED`."""
+    if mode not in HALTED:
+        raise ValueError(f"halted must be one of {', '.join(map(repr, HALTED))}; got {mode!r}")

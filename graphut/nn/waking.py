@@ -1,5 +1,6 @@
 """The event-driven loop: a node computes when something that it reads has changed."""
 
+from contextlib import nullcontext
 from math import isfinite
 from typing import NamedTuple
 
@@ -155,19 +156,18 @@ def repeat_until_quiescent(call: Call, start: Start | None = None) -> LoopOutput
         store.frontier = nodes
         before = shown[:size] if nodes is None else shown.index_select(0, nodes)
         # The first round has checked the arguments of attention.
-        with skip_checks(in_place and t > 1):
+        with skip_checks(True) if in_place and t > 1 else nullcontext():
             after = call.run_step(step, read(before, nodes, t), t, nodes)
         change = squared_change(after, before, relative=step.norm == "pre")
         decided = change.detach()
         if not isfinite(decided.sum().item()):
             _check_finite(after, nodes, t)
         moved = rule.changes(after, before, decided).nonzero().flatten()
-        record.count(nodes, num_active)
         new, changed = after, nodes
         if len(moved) < len(after):
             new = after.index_select(0, moved)
             changed = moved if nodes is None else nodes.index_select(0, moved)
-        record.note_changes(changed, t)
+        record.note(nodes, changed, t)
         changed, new = store.received(changed, new)
         shown = _replace(shown, changed, new, in_place)
         if call.rows is not None:
@@ -213,43 +213,36 @@ class _Record:
 
     def __init__(self, call: Call) -> None:
         self.call, batch = call, call.batch
+        self.graph = None if batch is None else batch.graph  # (N,) of each node; None for one graph
         self.ones = torch.ones(call.num_dst, dtype=torch.int64, device=call.feat.device)
         self.updates, self.last_change = (torch.zeros_like(self.ones) for _ in range(2))
         self.rounds = self.ones.new_zeros(1 if batch is None else batch.num_graphs)
         self.sizes: list[int] = []
 
-    def count(self, nodes: Tensor | None, num_active: int) -> None:
-        """Count a round of each graph with active nodes, and an update of each active node."""
-        self.sizes.append(num_active)
+    def note(self, nodes: Tensor | None, changed: Tensor | None, t: int) -> None:
+        """Note that `nodes` were computed in round `t`, and that `changed` got new states."""
         self.call.store.work.fold()
         if nodes is None:
+            self.sizes.append(len(self.ones))
             self.updates += 1
         else:
+            self.sizes.append(len(nodes))
             self.updates.index_add_(0, nodes, self.ones[: len(nodes)])
-        graphs = self._graphs(nodes)
-        if isinstance(graphs, slice):
-            self.rounds += 1
-        else:  # a graph of several nodes counts once
-            self.rounds.index_copy_(0, graphs, self.rounds.index_select(0, graphs) + 1)
-
-    def note_changes(self, changed: Tensor | None, t: int) -> None:
-        """Note that nodes changed in round `t`."""
         if changed is None:
             self.last_change.fill_(t)
         else:
             self.last_change.index_fill_(0, changed, t)
-
-    def _graphs(self, nodes: Tensor | None) -> Tensor | slice:
-        """Return the index of each active node's graph, or `slice(None)` for a single graph."""
-        if self.call.batch is None:
-            return slice(None)
-        return _rows_of(nodes, self.call.batch.graph)
+        if self.graph is not None:  # a graph of several nodes counts once
+            graphs = _rows_of(nodes, self.graph)
+            self.rounds.index_copy_(0, graphs, self.rounds.index_select(0, graphs) + 1)
 
     def result(self, shown: Tensor, nodes: Tensor | None, num_active: int) -> LoopOutput:
         """Return the output (states that neighbours read), update counts, and `Ponder` fields."""
         quiescent = torch.ones_like(self.rounds, dtype=torch.bool)
+        if self.graph is None:
+            self.rounds += len(self.sizes)
         if self.call.store.any_active(num_active):
-            quiescent[self._graphs(nodes)] = False
+            quiescent[... if self.graph is None else _rows_of(nodes, self.graph)] = False
         store, rows, updates = self.call.store, self.call.rows, self.updates
         store.work.computed = updates.sum()
         store.work.edges = (updates * store.layout.in_degrees).sum()

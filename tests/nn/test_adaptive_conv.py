@@ -16,7 +16,6 @@ from graphut.nn import (
     EventDriven,
     FixedDepth,
     HeteroAdaptiveConv,
-    LayerAsConv,
     MessageAggregation,
     MultiHeadAttention,
     NeighborMean,
@@ -229,13 +228,6 @@ def test_convolutions_refuse_options_by_the_names_of_their_arguments(
     given = {"in_channels": 4, "out_channels": 8} | options
     refuses(words, AdaptiveConv, **given)
     refuses(words, HeteroAdaptiveConv, metadata=(["a"], [("a", "to", "a")]), **given)
-
-
-def test_the_record_of_a_layer_that_was_not_called() -> None:
-    for layer in (build(5, 8), AdaptivePropagation(), LayerAsConv(nn.Identity()),
-                  HeteroAdaptiveConv(4, 8, (["a"], [("a", "to", "a")]))):  # fmt: skip
-        with pytest.raises(AttributeError, match="record of the last call, and there was none"):
-            _ = layer.ponder.cost
 
 
 def test_adaptive_conv_refuses_what_does_not_fit() -> None:
