@@ -11,13 +11,7 @@ if TYPE_CHECKING:
     from graphut.topology.binary_partition import BinaryPartition
     from graphut.topology.edges import Edges, Tree, from_edges, from_mask, from_parents
     from graphut.topology.extra_nodes import node_positions, token_nodes, with_extra_nodes
-    from graphut.topology.global_tokens import (
-        Global,
-        Star,
-        Virtual,
-        bigbird,
-        exphormer,
-    )
+    from graphut.topology.global_tokens import Global, Star, Virtual, bigbird, exphormer
     from graphut.topology.measures import statistics
     from graphut.topology.random_graphs import Expander, Random
     from graphut.topology.window import (
