@@ -31,14 +31,6 @@ def is_share(metric: str) -> bool:
     return any(word in metric for word in _SHARES)
 
 
-def with_prefix(value: float) -> str:
-    """Format a count with three digits and a unit prefix, such as "k" for thousands."""
-    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= factor:
-            return f"{three_digits(value / factor)} {prefix}"
-    return three_digits(value)
-
-
 def meaning_of(kind: type) -> str:
     """Return the first paragraph of a class's docstring as one line."""
     return " ".join((getdoc(kind) or "").partition("\n\n")[0].split())

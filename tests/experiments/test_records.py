@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import graphut
-from graphut.experiments.messages import percent, three_digits, with_prefix
+from graphut.experiments.messages import percent, three_digits
 from graphut.experiments.records import append_rows, check_table, describe_machine
 from tests.helpers import read_rows
 
@@ -14,7 +14,6 @@ from tests.helpers import read_rows
 def test_numbers_in_cells() -> None:
     assert [*map(three_digits, (0.01234, 45.67, 1234.5))] == ["0.0123", "45.7", "1234"]
     assert [*map(percent, (0.0456, 1.0, 0.99996))] == ["4.56%", "100.00%", "99.99%"]
-    assert [*map(with_prefix, (950, 98_304, 1.25e9))] == ["950", "98.3 k", "1.25 G"]
 
 
 def test_append_rows_adds_new_columns_at_the_end(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from graphut._files import read_json
 from graphut.experiments.cli import task_options
 from graphut.experiments.cli.options import argument, build, command_parser, word
-from graphut.experiments.messages import flag, is_share, percent, three_digits, with_prefix
+from graphut.experiments.messages import flag, is_share, percent, three_digits
 from graphut.experiments.tasks import TASKS
 from graphut.experiments.training import Run
 from graphut.experiments.training.run_files import METRICS, read_metrics
@@ -122,7 +122,7 @@ def _table(results: Mapping[str, Sequence[Result]], metric: str) -> list[str]:
         scores = [result.score for result in of_seeds]
         spread = f" \N{PLUS-MINUS SIGN} {form(stdev(scores))}" if len(scores) > 1 else ""
         flops, minutes = (fmean(column) for column in [*zip(*of_seeds, strict=True)][2:])
-        cells = form(fmean(scores)) + spread, with_prefix(flops), three_digits(minutes)
+        cells = form(fmean(scores)) + spread, f"{flops:.3g}", three_digits(minutes)
         rows.append([spec, *cells])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
@@ -155,6 +155,5 @@ def _draw(results: Mapping[str, Sequence[Result]], metric: str) -> Figure:
         axes.plot(fmean(flops), fmean(scores), marker, color=colour, markersize=10, label=spec)
     note = ", %" if scale == 100 else ", the lower the better" * (metric in _LOWER_IS_BETTER)
     axes.set(xlabel="floating-point operations per example", ylabel=metric.replace("_", " ") + note)
-    axes.xaxis.set_major_formatter(lambda flops, _: with_prefix(flops))
     figure.legend(loc="outside upper center", ncols=2, title="each seed, and their mean")
     return figure

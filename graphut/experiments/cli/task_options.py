@@ -65,11 +65,6 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
     elif "RANK" not in os.environ:  # of torchrun: another may have begun
         check_is_new(options.out)
         _check_new(options.task, values)
-    if "rule" in options and not values.get("adaptive", True):
-        raise ValueError(
-            f"--rule {options.rule} has no effect: without halting all nodes take all steps; "
-            "leave out --rule, or the preset or --no-adaptive that disables halting"
-        )
     return options
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from math import inf
 from shutil import get_terminal_size
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
@@ -124,17 +123,14 @@ class AttentionTable(NamedTuple):
     keys: list[str]
 
 
-def attention_tables(parts: Sequence[PonderedPart], most: float = inf) -> Iterator[AttentionTable]:
-    """Yield the self-attention of encoder and decoder, and the attention of decoder to encoder.
-
-    Leave out a table with more than `most` queries or keys.
-    """
+def attention_tables(parts: Sequence[PonderedPart]) -> Iterator[AttentionTable]:
+    """Yield the self-attention of encoder and decoder, and the attention of decoder to encoder."""
     for part in parts:
         for title, record, keys in (
             (part.name, part.ponder.attention, part.reads),
             (f"{part.name} to {parts[0].name}", part.ponder.cross_attention, parts[0].names),
         ):
-            if record is not None and max(record.layout.num_dst, record.layout.num_src) <= most:
+            if record is not None:
                 weights = record.dense()
                 queries, keys = map(padded, (part.names, keys), weights.shape[2:])
                 yield AttentionTable(title, weights, queries, keys)

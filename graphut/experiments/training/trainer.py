@@ -94,11 +94,6 @@ class Trainer:
         self.report = report if processes.is_first() else lambda line: None
         self.on_epoch = on_epoch
         kind = learner_of(task)
-        if not isinstance(model, kind.model_kind):
-            raise TypeError(
-                f"the task {task.name} needs a {kind.model_kind.__name__}, got a "
-                f"{type(model).__name__}"
-            )
         task.check_choice(config.choose_by)
         self.learner = kind(model, task.vocabularies)
         self.learner.prepare(task)

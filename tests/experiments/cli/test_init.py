@@ -57,7 +57,6 @@ train sort --epoch 3 => --epoch 3; did you mean --epochs? (see
 train sort --out '' => --out must be a folder, new or existing; got ''
 train sort --out x --data y => unrecognized arguments: --data y
 train sort --out x --preset huge => the task sort has no preset 'huge'; it has: small
-train sort --out x --rule ponder_net --preset fixed => --rule ponder_net has no effect: without
 train sort --out begun --resume => began with task copy and cannot be resumed with sort
 train copy --out begun => there is a run in begun: --resume it, or use another --out
 train copy --out begun --resume --d-model 4 => began with d_model 128 and cannot be resumed with 4

@@ -66,23 +66,14 @@ def test_predict_needs_no_labels_and_equals_python(tmp_path: Path, output: Comma
     assert found.steps.double().mean().item() == pytest.approx(float(row["steps"]))
 
 
-def test_predict_chooses_edges_and_counts_updates(tmp_path: Path, output: Command) -> None:
+def test_predict_refuses_a_model_that_chooses_edges(
+    tmp_path: Path, output: Command, refusal: Command
+) -> None:
     sizes = "--epoch-size 8 --held-out 2 --sizes 3-6 --test-sizes 12 --test-families path"
-    run = tmp_path / "run"
-    options = ["--preset", "waking", *sizes.split(), *MODEL]
-    output("train", "graph-bfs", "--out", run, *options)
-    graph = networkx.path_graph(4)
-    networkx.set_node_attributes(graph, {n: "plain" if n else "marked" for n in graph}, "feat")
-    networkx.write_graphml(graph, tmp_path / "path.graphml")
-    output("predict", run, "--data", tmp_path / "path.graphml", "--out", tmp_path / "found.csv")
-    rows = read_rows(tmp_path / "found.csv")
-    assert [*rows[0]] == ["graph", "source", "target", "is_chosen", "probability", "updates"]
-    assert len(rows) == 10  # six directions and four self-loops
-    for node in "0123":
-        own = [row for row in rows if row["target"] == node]
-        assert sum(float(row["probability"]) for row in own) == pytest.approx(1)
-        best = max(own, key=lambda row: float(row["probability"]))
-        assert [row for row in own if row["is_chosen"] == "True"] == [best]
+    output("train", "graph-bfs", "--out", tmp_path / "run", *sizes.split(), *MODEL)
+    networkx.write_graphml(networkx.path_graph(4), data := tmp_path / "path.graphml")
+    said = refusal("predict", tmp_path / "run", "--data", data, "--out", tmp_path / "found.csv")
+    assert "the model chooses edges: load it in Python" in said
 
 
 def test_predict_reads_a_folder_of_save_pretrained_and_names_of_kinds(

@@ -74,7 +74,6 @@ class GraphBatch(JoinedGraphs):
         if model.config.answer_at != "edge":
             loss, is_correct = _judge_answers(model, logits[rows], labels[rows], label_smoothing)
             return (loss if loss.dim() == 1 else loss.mean(1)), is_correct
-        _check_smoothing(label_smoothing, "where edges answer")
         layout = self.layout.to(logits.device)
         _, _, edge = layout.in_edges()
         is_wrong = labels[edge] == 0
@@ -97,14 +96,8 @@ def _judge_answers(
     if target == "class":
         loss = cross_entropy(logits, labels, label_smoothing=smoothing, reduction="none")
         return loss, logits.argmax(-1) == labels
-    _check_smoothing(smoothing, f"with the target {target!r}")
     error = (logits - labels) / model.value_scale
     return error.square(), (error.abs() < 0.5).all(1)
-
-
-def _check_smoothing(smoothing: float, where: str) -> None:
-    if smoothing:
-        raise ValueError(f"label_smoothing is for classes: {where} it is 0, not {smoothing}")
 
 
 class StepLosses(NamedTuple):

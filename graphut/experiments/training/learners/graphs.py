@@ -25,7 +25,6 @@ from graphut.experiments.training.learners.graph_scores import score_graphs
 from graphut.models import UniversalGraphTransformer
 from graphut.models.graph_inputs import num_nodes, until_quiescent
 from graphut.models.outputs import GraphOutput, GraphPrediction
-from graphut.nn import EventDriven
 
 _LISTED = 30  # nodes, at most, whose steps are listed one by one
 
@@ -194,10 +193,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             return graphs
         config, answers = self.model.config, self.vocabularies["answer"]
         if not answers.symbols:
-            raise ValueError(
-                f"{path}: where edges answer, labels cannot be read from a file; graphut predict "
-                "needs none"
-            )
+            raise ValueError(f"{path}: where edges answer, labels cannot be read from a file")
         files = read_graphs(path, config.answer_kind)
         at = config.answer_at
         if files[0].by_node != (at == "node"):
@@ -211,29 +207,18 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         return labelled
 
     def prediction_rows(self, files: Sequence[RawGraph]) -> Iterator[dict[str, Any]]:
-        """Yield a table row (a dictionary) for each node, graph or edge of the files, in order.
+        """Yield a table row (a dictionary) for each node or graph of the files, in order.
 
-        Its steps are of the node, or of the edge's target, or the mean over the nodes of the
-        graph. With `EventDriven`, the column `steps` is named `updates`.
+        Its steps are of the node, or the mean over the nodes of the graph.
         """
         model, at = self.model, self.model.config.answer_at
+        if at == "edge":
+            raise ValueError("the model chooses edges: load it in Python, and call its predict")
         graphs = self._labelled(files, None)
-        name = "updates" if isinstance(model.evaluation_rule, EventDriven) else "steps"
-        predictions = model.predict(graphs)
-        for file, graph, found in zip(files, graphs, predictions, strict=True):
-            ids, steps = file.graph.ids, found.steps
-            columns: dict[str, Any] = {"node": ids} if at == "node" else {}
-            if at == "edge":
-                source, target = torch.from_numpy(graph.edges)
-                ends = {"source": source, "target": target}
-                columns = {key: [ids[node] for node in end.tolist()] for key, end in ends.items()}
-                labels = [-1 if label is None else label for label in found.labels]  # no answer
-                columns["is_chosen"] = torch.tensor(labels)[target] == source
-                columns["probability"] = found.probabilities
-                steps = steps[target]
-            else:
-                columns |= self._answer_columns(found)
-            columns[name] = steps.double().mean()[None] if at == "graph" else steps
+        for file, found in zip(files, model.predict(graphs), strict=True):
+            columns: dict[str, Any] = {"node": file.graph.ids} if at == "node" else {}
+            columns |= self._answer_columns(found)
+            columns["steps"] = found.steps if at == "node" else found.steps.double().mean()[None]
             lists = (x.tolist() if isinstance(x, torch.Tensor) else x for x in columns.values())
             for row in zip(*lists, strict=True):
                 yield {"graph": file.name, **dict(zip(columns, row, strict=True))}
