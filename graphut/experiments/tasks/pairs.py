@@ -106,7 +106,7 @@ class Pairs(PairTask):
         """Return the vocabulary of sources (0) or targets (1), or subwords of training pairs."""
         if self.subwords:
             texts = chain.from_iterable(line[:2] for line in self._lines["train"])
-            return Subwords.learn((" ".join(text.split()) for text in texts), self.subwords)
+            return Subwords.learn(texts, self.subwords)
         lines = [line[side] for line in self._data]
         if self.characters:
             return Characters.of("".join(lines))
@@ -172,7 +172,7 @@ def _read_lines(path: str | Path) -> list[_Line]:
 def _encode(lines: Sequence[_Line], source: Vocabulary, target: Vocabulary) -> list[Pair]:
     """Return the token ids of pairs; raise `ValueError`, with file and line, for a new symbol."""
     if isinstance(source, Subwords):  # any text can be encoded
-        sides = ([" ".join(line[side].split()) for line in lines] for side in (0, 1))
+        sides = ([line[side] for line in lines] for side in (0, 1))
         return [*zip(*map(source.read_all, sides), strict=True)]
     pairs = []
     for line in lines:

@@ -24,6 +24,7 @@ from graphut.models.graph_columns import (
     indices_of,
     is_missing,
     name_of,
+    number_rows,
     read_mask,
     row_of_numbers,
 )
@@ -34,7 +35,6 @@ Labels = list[str | None] | NDArray[np.float32]
 """Names of classes, or `(N, K)` numbers; None or NaN where a label is missing; K = 0 if all are."""
 
 MASK_OF = dict(zip(PARTS, MASKS, strict=True))
-_LARGEST = 1e30  # of a label, finite in float32
 _SUFFIXES = (".graphml", ".json")
 _FORMATS = (
     "a .graphml file, a .json file of networkx.node_link_data, a folder of such files, or a folder "
@@ -159,19 +159,11 @@ def read_labels(column: Column, target: str) -> Labels:
     values = as_list(column)
     if target == "class":
         return [*map(_class, values)]
-    rows = [[] if is_missing(value) else _numbers(value) for value in values]
-    width = max(map(len, rows), default=0)
-    if short := [row for row in rows if 0 < len(row) < width]:
-        raise ValueError(f"labels have {len(short[0])} and {width} numbers: give all the same")
-    filled = [row or [np.nan] * width for row in rows]
-    return np.array(filled, np.float32).reshape(len(rows), width)
-
-
-def _numbers(value: Any) -> list[float]:
-    row = row_of_numbers(value)
-    if row is None or not all(abs(x) < _LARGEST for x in row):
-        raise ValueError(f"a label is {value!r}; with target 'values' it is finite numbers")
-    return row
+    known = [index for index, value in enumerate(values) if not is_missing(value)]
+    rows = number_rows([values[k] for k in known], "label", lambda k: f"number {known[k]}")
+    labels = np.full((len(values), 0 if rows is None else rows.shape[1]), np.nan, np.float32)
+    labels[known] = labels[:0] if rows is None else rows
+    return labels
 
 
 def _class(value: Any) -> str | None:

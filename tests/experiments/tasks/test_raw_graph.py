@@ -29,10 +29,8 @@ def test_read_labels_refuses() -> None:
     def check(words: str, values: list[Any], target: str) -> None:
         refuses(words, read_labels, values, target)
 
-    check("a label is '1,,0'; with target 'values' it is finite", ["1,,0"], "values")
-    check(r"a label is 1e\+39; with target 'values' it is finite numbers", [1e39], "values")
-    check("a label is 'x'; with target 'values' it is finite numbers", ["x"], "values")
-    check("a label is inf", [float("inf")], "values")
-    check("labels have 1 and 2 numbers: give all the same", [[1, 2], [1]], "values")
+    check("number 1 has '1,,0' in `label`: give all of them as many", ["", "1,,0"], "values")
+    check(r"number 0 has \[1e\+39\] in `label`; expected finite numbers", [1e39], "values")
+    check("number 1 has \\[1\\] in `label`: give all of them as many", [[1, 2], [1]], "values")
     check("0.5, a real number, .*: pass --target values", [0.5], "class")
     check(r"a label must be .* --target values; got \[0, 1\]", [[0, 1]], "class")
