@@ -1,6 +1,5 @@
 from dataclasses import MISSING, fields
 from itertools import chain
-from pathlib import Path
 from typing import Any, Literal, get_origin, get_type_hints
 
 import numpy as np
@@ -42,23 +41,6 @@ def test_task_options_out_of_range_are_quoted(name: str) -> None:
         else:
             continue
         refuses(f"{field.name} must be {message}", kind, **required, **{field.name: value})
-
-
-PATHS = [
-    (name, field.name)
-    for name, kind in TASKS.items()
-    for field in fields(kind)
-    if "Path" in str(field.type)
-]
-
-
-@pytest.mark.parametrize(("name", "field"), PATHS)
-def test_task_keeps_a_relative_path_as_an_absolute_one(
-    name: str, field: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    task = TASKS[name](**{"data": "data", field: "file"})
-    assert getattr(task, field) == str(tmp_path / "file")
 
 
 def all_pairs(task: Task) -> list[Any]:

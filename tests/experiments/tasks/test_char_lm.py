@@ -36,7 +36,7 @@ def test_char_lm_refuses_wrong_input(path: Path, tmp_path: Path) -> None:
     (tmp_path / "other").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ValueError, match="other is not a text file in UTF-8"):
         CharLM(tmp_path / "other").validation  # noqa: B018
-    with pytest.raises(FileNotFoundError, match="nothing"):
+    with pytest.raises(FileNotFoundError, match="nothing; get tiny-shakespeare from"):
         CharLM(tmp_path / "nothing").vocabulary  # noqa: B018
     with pytest.raises(IsADirectoryError, match="is a folder: name a text file in it"):
         CharLM(tmp_path).vocabulary  # noqa: B018

@@ -75,10 +75,6 @@ def node_link(*nodes: Any, links: Any = (), **others: Any) -> str:
     return json.dumps({"nodes": nodes, "links": edges, **others})
 
 
-def graphml(inner: str) -> str:
-    return f'<graphml xmlns="http://graphml.graphdrawing.org/xmlns">{inner}</graphml>'
-
-
 ONE, TWO = {"id": 1, "label": 1}, {"id": 2, "label": 2}
 BAD_FILES = {
     r"is not a \.json file that networkx reads: Expecting property name": "{",
@@ -89,15 +85,10 @@ BAD_FILES = {
         ONE, TWO, links=[(1, 3)]
     ),
     r"is not a \.graphml file that networkx reads": "<graphml>",
-    "hyperedges": graphml('<graph edgedefault="directed"><hyperedge/></graph>'),
     "node 2 has no `feat`: give all": node_link({**ONE, "feat": 2}, TWO),
-    r"node 2 has \['a'\] in `feat`, which is neither": node_link(
-        {**ONE, "feat": "b"}, {**TWO, "feat": ["a"]}
-    ),
     "node number 0 is in train_mask and in test_mask": node_link(
         {**ONE, "train_mask": 1, "test_mask": 1}
     ),
-    "train_mask is -1; expected true or false": node_link({**ONE, "train_mask": -1}),
 }
 
 
@@ -188,8 +179,6 @@ def test_read_graphs_of_arrays(tmp_path: Path) -> None:
         ({"edges": [[0], [4]]}, "edge number 0 joins two graphs"),
         ({"graphs": [0, 1, 0, 1, 1]}, "graphs.npy must hold the number of the graph of each node"),
         ({"labels": [1, 2, 3]}, "labels.npy has 3 rows; expected 5, as there are 5 nodes"),
-        ({"edge_features": [1, 2, 3, 1e300]}, r"from 4 to 3 has \[1e\+300\] in `feat`; expected"),
-        ({"train_mask": [[1, 0]] * 5}, r"shape \(3, 2\), .* column: .* graph\.train_mask\[:, 0\]"),
         ({"labels": [1j] * 5}, r"labels\.npy is not a \.npy file of numbers or text: its values"),
     ],
 )
@@ -246,18 +235,15 @@ def test_write_arrays_refuses_and_writes_nothing(tmp_path: Path) -> None:
     data = pytest.importorskip("torch_geometric.data")
     edges = torch.tensor([[0], [2]])
     one = data.Data(torch.rand(3, 3), edges)
-    wide, narrow, none = (data.Data(one.x, edges, y=y) for y in (torch.rand(1, 2), 1, [None]))
+    wide, narrow = (data.Data(one.x, edges, y=y) for y in (torch.rand(1, 2), 1))
     empty, short = (data.Data(torch.rand(n, 3), edges[:, : n // 2]) for n in (0, 2))
     for graphs, message in (
         ([], r"expected at least one graph, got \[\]"),
         (data.HeteroData(), "expected a homogeneous DGL graph, a Data of PyG .*got HeteroData"),
         ([wide, narrow], "graph_labels of the graphs do not fit together: .* dimension 1"),
-        ([none], r"y are neither numbers nor text: \[None\]"),
         ([one, empty, one], "graph number 1 has no nodes"),
         ([one, short], "an edge has node 2, but there are 2 nodes"),
         ([data.Data(one.x, edges, train_mask=torch.ones(2))], r"train_mask\.npy has 2 rows; exp"),
-        ([data.Data(one.x, edges, test_mask=torch.tensor([1, 2, 0]))], "test_mask is 2; expected"),
-        ([data.Data(one.x.half() + torch.inf, edges)], r"node 0 has \[inf\] in `feat`"),
     ):
         refuses(message, write_arrays, graphs, tmp_path / "data")
     assert not (tmp_path / "data").exists()

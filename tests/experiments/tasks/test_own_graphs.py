@@ -132,14 +132,13 @@ def test_description_warns_of_names_as_labels_and_of_edges_in_one_direction(tmp_
     assert "; hint: no edge has its reverse, so nodes read only the sources" in said
 
 
-@pytest.mark.parametrize("target", ["class", "values"])
-def test_graphs_without_a_label_are_left_out_of_the_split(target: Any, tmp_path: Path) -> None:
+def test_graphs_without_a_label_are_left_out_of_the_split(tmp_path: Path) -> None:
     data = write_many(tmp_path / "data")
     for path in data.iterdir():
         graph = networkx.read_graphml(path)
         graph.graph["label"] = "" if len(graph) < 10 else str(len(graph) % 2)
         networkx.write_graphml(graph, path)
-    task = Graphs(data, target=target)
+    task = Graphs(data)
     sizes = {part: {len(graph.nodes) for graph in task.load(part)} for part in PARTS}
     assert [len(sizes[part]) for part in PARTS] == [11, 1, 1]
     assert set().union(*sizes.values()) == set(range(10, 23))

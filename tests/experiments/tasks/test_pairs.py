@@ -56,9 +56,11 @@ def test_pairs_equal_sources_stay_together(tmp_path: Path, numbers: Texts) -> No
     assert len(task.test) == 2 * len(sources[2])
 
 
-def test_pairs_separate_files(tmp_path: Path) -> None:
+def test_pairs_separate_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     files = [("a", "x"), ("b", "y")], [("a b", "x y")], [("b a", "")]
-    task = Pairs(*(write(tmp_path / f"{index}.tsv", pairs) for index, pairs in enumerate(files)))
+    task = Pairs(*(write(Path(f"{index}.tsv"), pairs) for index, pairs in enumerate(files)))
+    assert task.test_data == str(tmp_path / "2.tsv")  # a run is resumed from any folder
     assert (task.source_vocabulary, task.target_vocabulary) == (Vocabulary("ab"), Vocabulary("xy"))
     assert task.train(0, 0) == task.train(5, 6) == [([2], [2]), ([3], [3])]
     assert (task.validation, task.test) == ([([2, 3], [2, 3])], [([3, 2], [])])
