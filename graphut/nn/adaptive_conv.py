@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from graphut.attention import EdgeLayout, layout_from_edges
 from graphut.attention.checks import check_finite
-from graphut.attention.ragged import row_sums
 from graphut.nn.aggregation import NeighborMean, edges_with_self_loops
 from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.checks import check_feat, check_probability, check_sizes
@@ -65,9 +64,9 @@ class AdaptiveConv(GraphCall):
     input_dropout : float
         Dropout probability of the features.
     add_self_loops : bool, optional
-        Give each node exactly one self-loop, as `GATConv` of PyG does; the features of a self-loop
-        are the mean over the other in-edges. Without it, a node without in-edges reads nothing. The
-        default is True with `heads`, and False without.
+        Give each node exactly one self-loop, as `GATConv` of PyG does; the features of a new one
+        are 0. Without it, a node without in-edges reads nothing. The default is True with `heads`,
+        and False without.
     rule : HaltingRule, optional
         The halting rule; `ACT()` by default.
     norm : {"batch", "layer", None}
@@ -157,7 +156,7 @@ class AdaptiveConv(GraphCall):
         step: Any = self.recurrence.steps[0]
         width = self.input_map.in_features or x.shape[-1]  # 0 before the first call
         check_feat(x, "source", layout.num_src, width, self.input_map)
-        edge_dim = getattr(step.attention, "edge_dim", None)
+        edge_dim: Any = getattr(step.attention, "edge_dim", None)
         if edge_attr is not None:
             check_finite(edge_attr=edge_attr)
         if edge_attr is not None and edge_attr.shape != (layout.num_edges, edge_dim):
@@ -168,9 +167,9 @@ class AdaptiveConv(GraphCall):
             )
         feat = step.activation(self.input_map(self.input_dropout(x)))
         if self.has_self_loops:
-            layout, kept = layout.cached(_with_self_loops)
+            layout, order = layout.cached(_with_self_loops)
             if edge_attr is not None:
-                edge_attr = _with_features_of_loops(layout, edge_attr[kept])
+                edge_attr = torch.cat([edge_attr, edge_attr.new_zeros(1, edge_dim)])[order]
         out, self.ponder, *_ = self.recurrence(layout, feat, edge_feat=edge_attr)
         return out
 
@@ -258,17 +257,8 @@ def linear(in_channels: int, out_channels: int) -> nn.Linear:
 
 
 def _with_self_loops(layout: EdgeLayout) -> tuple[EdgeLayout, Tensor]:
-    """Return a layout with one self-loop at each destination, last, and the other edges' ids."""
+    """Return a layout with one self-loop at each destination, and the old ids of its edges."""
     source, target, order = edges_with_self_loops(layout)
     sizes: Any = {"num_src": layout.num_src, "num_dst": layout.num_dst}
     lengths: Any = {"src_lengths": layout.src_lengths, "dst_lengths": layout.dst_lengths}
-    return layout_from_edges(source, target, **sizes, **lengths), order[: -layout.num_dst]
-
-
-def _with_features_of_loops(layout: EdgeLayout, edge_attr: Tensor) -> Tensor:
-    """Append the features of self-loops: the mean over the other in-edges of the node."""
-    row, _, edge = layout.in_edges()
-    is_kept = edge < len(edge_attr)
-    row, edge = row[is_kept], edge[is_kept]
-    count = torch.bincount(row, minlength=layout.num_dst).clamp_min(1)[:, None]
-    return torch.cat([edge_attr, row_sums(edge_attr[edge], row, layout.num_dst) / count])
+    return layout_from_edges(source, target, **sizes, **lengths), order
