@@ -11,7 +11,7 @@ from graphut.attention import EdgeLayout, layout_from_edges
 from graphut.attention.checks import check_finite
 from graphut.nn.aggregation import NeighborMean, edges_with_self_loops
 from graphut.nn.attention import MultiHeadAttention
-from graphut.nn.checks import check_feat, check_probability, check_sizes
+from graphut.nn.checks import check_feat, check_sizes
 from graphut.nn.conv_adapters import ConvAsAttention
 from graphut.nn.graph_call import GraphCall
 from graphut.nn.halting import HaltingUnit
@@ -86,8 +86,8 @@ class AdaptiveConv(GraphCall):
     Raises
     ------
     TypeError, ValueError
-        If `out_channels` does not divide into `heads`, if `conv` does not fit (`ConvAsAttention`),
-        or, in a call, if the features do not fit.
+        If an argument is unknown or out of range, if `out_channels` does not divide into `heads`,
+        if `conv` does not fit (`ConvAsAttention`), or, in a call, if the features do not fit.
 
     Examples
     --------
@@ -117,8 +117,7 @@ class AdaptiveConv(GraphCall):
         super().__init__()
         self.in_channels, self.out_channels, self.heads = in_channels, out_channels, heads
         self.has_self_loops = heads is not None if add_self_loops is None else add_self_loops
-        sizes = [in_channels]
-        check_conv_options(sizes, out_channels, heads, max_steps, dropout, options, edge_dim)
+        check_conv_options([in_channels], out_channels, heads, max_steps, options)
         self.input_map: Any = linear(in_channels, out_channels)
         self.input_dropout = ByteDropout(input_dropout)
         if conv is not None and heads is not None:
@@ -187,27 +186,19 @@ def check_conv_options(
     out_channels: int,
     heads: int | None,
     max_steps: int,
-    dropout: float,
     options: Iterable[str],
-    edge_dim: int | None = None,
 ) -> None:
     """Raise an error if an argument of a convolution is unknown or out of range."""
     known: Any = make_recurrence.__kwdefaults__
     unknown = [name for name in options if name not in known]
     if unknown:
         raise TypeError(f"unknown argument {unknown[0]!r}; the other options are {[*known]}")
-    check_sizes(out_channels=out_channels, heads=heads, max_steps=max_steps, edge_dim=edge_dim)
+    check_sizes(out_channels=out_channels, heads=heads, max_steps=max_steps)
     for size in in_channels:
         if not isinstance(size, Integral) or (size != -1 and size < 1):
             raise ValueError(
                 f"in_channels must be at least 1, or -1 for the first call to decide, got {size!r}"
             )
-    if heads and out_channels % heads:
-        raise ValueError(
-            f"out_channels={out_channels} does not divide into heads={heads}: choose another "
-            "number of heads"
-        )
-    check_probability("dropout", dropout)
 
 
 def make_recurrence(

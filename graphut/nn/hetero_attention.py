@@ -118,16 +118,14 @@ class HeteroAttention(Aggregation):
         get_attention: bool = False,
         **options: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the output, `(A, feats)`, and any weights; options as in `MultiHeadAttention`."""
-        of_edges = {name: options.pop(name, None) for name in ("edge_bias", "edge_weight")}
+        """Return the output, `(A, feats)`, and any attention weights."""
         self.refuse("HeteroAttention", options)
         nodes, edges = edge_types(layout)
         types = nodes[: layout.num_dst] if frontier is None else nodes[frontier]
         by_head = (self.num_heads, self.out_feats // self.num_heads)
         key, value = stored.reshape(edges.num_src, 2, *by_head).unbind(1)
         query = _map_by_type(rows, types, self.query).unflatten(1, by_head)
-        options = {**of_edges, "frontier": frontier, "get_attention": get_attention}
-        options |= {"backend": self.backend}
+        options = {"frontier": frontier, "get_attention": get_attention, "backend": self.backend}
         attended = edge_attention(edges, query, key, value, allow_zero_in_degree=True, **options)
         out, weights = attended if isinstance(attended, tuple) else (attended, None)
         return self.output(out.flatten(1)), weights

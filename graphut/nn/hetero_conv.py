@@ -101,7 +101,7 @@ class HeteroAdaptiveConv(Recorded):
             sizes = [in_channels[kind] for kind in self.node_types]
         else:
             sizes = [in_channels] * len(self.node_types)
-        check_conv_options(sizes, out_channels, heads, max_steps, dropout, options)
+        check_conv_options(sizes, out_channels, heads, max_steps, options)
         self.out_channels = out_channels
         self.input_maps = nn.ModuleList(linear(size, out_channels) for size in sizes)
         sources = [self.node_types.index(source) for source, _, _ in self.edge_types]

@@ -205,7 +205,7 @@ def test_no_default_makes_nodes_alike_in_the_first_step(kind: str) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"heads": 4, "out_channels": 10}, "out_channels=10 does not divide into heads=4"),
+        ({"heads": 4, "out_channels": 10}, "10 features do not divide into 4 heads"),
         ({"heads": 0}, "^heads must be at least 1, got 0"),
         (
             {"concat": True},
