@@ -107,6 +107,9 @@ class Intersection(_Pair, named=False):
                 f"{str(self.left)!r} and {str(self.right)!r} both have extra nodes: "
                 "an intersection allows them on one side only"
             )
+        known = self.left._known_causal or self.right._known_causal
+        # Information can also travel through extra nodes.
+        object.__setattr__(self, "_known_causal", known and not self.has_extra_nodes)
 
     @property
     def stable(self) -> bool:
@@ -114,7 +117,7 @@ class Intersection(_Pair, named=False):
 
         This is known if both sides are stable, or if one is causal and both have `stable_past`.
         """
-        past = self.stable_past and (self.left.is_causal() or self.right.is_causal())
+        past = self.stable_past and (self.right.is_causal() or self.left.is_causal())
         return past or super().stable
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:
