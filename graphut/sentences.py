@@ -160,8 +160,6 @@ def flatten(sentences: Sentences, name: str, *, allow_empty: bool = True) -> tup
     Raise `TypeError` or `ValueError` if a token is not a non-negative integer, or a sentence is
     empty without `allow_empty`.
     """
-    if isinstance(sentences, DGLGraph):
-        raise TypeError(f"{name} must be lists of token ids, got a graph")
     if not hasattr(sentences, "__len__"):
         raise TypeError(f"{name} must be a list of sentences, got {sentences!r}")
     lists = [s.tolist() if hasattr(s, "tolist") else s for s in sentences]

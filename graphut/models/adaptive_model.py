@@ -15,7 +15,6 @@ from graphut._files import reraise_for_file
 from graphut.models.config import ModelConfig
 from graphut.models.model_files import (
     CONFIG,
-    SavedConfig,
     load_weights,
     read_config,
     read_vocabularies,
@@ -120,15 +119,14 @@ class AdaptiveModel(nn.Module):
         changed after the model was built are saved only if they are attributes of the model:
         `max_steps`, `rule` and `evaluation_rule`. Raise `ValueError` if a weight is not finite.
         """
-        saved = SavedConfig(type(self).__name__, self._config_now().to_dict())
-        save_model(folder, saved, self, self.vocabularies)
+        save_model(folder, self._config_now().to_dict(), self, self.vocabularies)
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> Self:
         """Load a model of this class in evaluation mode; errors are as in `load`."""
-        saved = read_config(folder, cls.__name__)
+        _, values = read_config(folder, cls.__name__)
         with reraise_for_file(Path(folder, CONFIG), ""):
-            model = cls(cls.config_class.from_dict(saved.values))
+            model = cls(cls.config_class.from_dict(values))
         load_weights(folder, model)
         model.vocabularies = read_vocabularies(folder)
         return model.eval()

@@ -74,9 +74,6 @@ class TokenDecoder(ABC):
     sentences: Tensor  # (B,) int64 on the CPU, the index of the sentence of each hypothesis
 
     def __post_init__(self) -> None:
-        rule = self.recurrence.active_rule
-        if not rule.fits_decoders:
-            raise ValueError(f"{rule} cannot decode: the states of a token depend on later tokens")
         # (B, length) on the CPU: tokens, or ids of cached nodes
         self.ids = self.sentences.new_empty(len(self.sentences), 0)
 

@@ -114,11 +114,7 @@ class GenerativeModel(AdaptiveModel):
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Return the text of generated token ids."""
-        try:
-            ids = [*map(index, tokens)]
-        except TypeError:
-            raise TypeError(f"decode takes a list of token ids, got {tokens!r:.80}") from None
-        return self._vocabulary(self.writes).write(ids)
+        return self._vocabulary(self.writes).write([*map(index, tokens)])
 
     def text_of(self, sequence: Sequence[int], answer: Generation) -> str:
         """Return the text that `generate` returns for a `sequence` and its generated `answer`."""

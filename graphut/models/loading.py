@@ -36,7 +36,7 @@ def load(folder: str | Path) -> AdaptiveModel:
     >>> loaded.encode("c a b")
     [4, 2, 3]
     """
-    kind = read_config(folder).kind
+    kind, _ = read_config(folder)
     if not isinstance(kind, str) or kind not in KINDS:
         raise ValueError(
             f"{Path(folder, CONFIG)} describes {quote(kind)}; known models are {', '.join(KINDS)} "

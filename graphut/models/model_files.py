@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from safetensors import safe_open
 
@@ -25,16 +25,9 @@ WEIGHTS = "model.safetensors"
 _VOCABULARIES = "vocabularies.json"
 
 
-class SavedConfig(NamedTuple):
-    """The content of a `config.json`."""
-
-    kind: object  # name of the model's class; anything if the file is not a model's
-    values: dict[str, Any]  # fields of the configuration
-
-
 def save_model(
     folder: str | Path,
-    config: SavedConfig,
+    config: Mapping[str, Any],
     model: torch.nn.Module,
     vocabularies: Mapping[str, Vocabulary],
 ) -> None:
@@ -45,14 +38,14 @@ def save_model(
             raise ValueError(f"the model cannot be saved: {name} holds NaN or infinity")
     with explain_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / CONFIG, {"model": config.kind, **config.values})
+    write_json(folder / CONFIG, {"model": type(model).__name__, **config})
     states = {name: vocabulary.to_json() for name, vocabulary in vocabularies.items()}
     write_json(folder / _VOCABULARIES, states)
     write_tensors(folder / WEIGHTS, weights)
 
 
-def read_config(folder: str | Path, kind: str | None = None) -> SavedConfig:
-    """Read the `config.json` of a saved model of class `kind`, or of any class."""
+def read_config(folder: str | Path, kind: str | None = None) -> tuple[Any, dict[str, Any]]:
+    """Return the name of a saved model's class, which must be `kind` if given, and its fields."""
     folder = Path(folder)
     if folder.is_file():
         raise NotADirectoryError(f"{folder} is a file: name the folder of the model")
@@ -65,7 +58,7 @@ def read_config(folder: str | Path, kind: str | None = None) -> SavedConfig:
     saved_kind = values.pop("model", None)
     if kind not in (None, saved_kind):
         raise ValueError(f"{folder / CONFIG} describes {quote(saved_kind)}, not a {kind}")
-    return SavedConfig(saved_kind, values)
+    return saved_kind, values
 
 
 def read_vocabularies(folder: str | Path) -> dict[str, Vocabulary]:

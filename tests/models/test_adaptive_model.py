@@ -174,7 +174,7 @@ def test_models_refuse_configurations_and_inputs_of_others(model: UniversalTrans
     refuses(
         "no target nodes: give sentence_graph the targets", model, model.sentence_graph(SOURCES)
     )
-    refuses("must be lists of token ids, got a graph", texts, graph)
+    refuses("must be a list of sentences, got Graph", texts, graph)
     refuses(f"texts{LISTS}", texts, [[2], []], ends=False)
 
 

@@ -141,7 +141,6 @@ def test_generate_takes_texts_and_gives_texts() -> None:
         "target": Vocabulary(map(str, range(size))),
     }
     refuses("encode takes one text, got 5", model.encode, 5)
-    refuses(r"decode takes a list of token ids, got \[2.5\]", model.decode, [2.5])
     ids = [model.encode(text) for text in ("b a c", "ba")]
     assert ids == [[3, 2, 4], [3, 2]]
     model.output.bias.data[EOS] = 100.0

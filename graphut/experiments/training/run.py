@@ -41,7 +41,7 @@ class SavedModel:
         """The kind of task that the model is for."""
         kinds = {"UniversalTransformer": PairTask, "UniversalTransformerLM": TextTask}
         kinds |= {"UniversalGraphTransformer": GraphTask}
-        if (name := read_config(self.folder).kind) not in kinds:
+        if (name := read_config(self.folder)[0]) not in kinds:
             raise ValueError(f"{self.folder} contains {name!r}; known are {', '.join(kinds)}")
         return kinds[name]
 
@@ -55,7 +55,7 @@ class SavedModel:
     @property
     def config(self) -> ModelConfig:
         """Return the configuration of the model, without reading its weights."""
-        values = read_config(self.folder).values
+        _, values = read_config(self.folder)
         with reraise_for_file(self.folder / CONFIG, ""):
             return self.kind.config_kind.from_dict(values)
 
