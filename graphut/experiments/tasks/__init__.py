@@ -63,20 +63,15 @@ class TaskRegistry(UserDict[str, Any]):
     """
 
     def __getitem__(self, word: str) -> type[Task]:
-        if _is_file(word):
+        if word not in self.data and word in self:
             return _task_in_file(word)
         if isinstance(module := self.data[word], str):  # not imported yet
-            self.data.update({task.name: task for task in _tasks_in(import_module(module))})
+            self.data.update(_tasks_in(import_module(module)))
         task: type[Task] = self.data[word]
         return task
 
     def __contains__(self, word: object) -> bool:
-        return word in self.data or _is_file(str(word))
-
-
-def _is_file(word: str) -> bool:
-    """Return whether the word for a task is the path of a file, rather than a name."""
-    return word.partition(":")[0].endswith(".py")
+        return word in self.data or str(word).partition(":")[0].endswith(".py")
 
 
 _MODULES = {
@@ -127,7 +122,7 @@ def _task_in_file(word: str) -> type[Task]:
         except ImportError:
             del sys.modules[module_name]
             raise
-    tasks = {task.name: task for task in _tasks_in(sys.modules[module_name])}
+    tasks = _tasks_in(sys.modules[module_name])
     name = name or (min(tasks) if len(tasks) == 1 else Path(path).stem)
     if name not in tasks:
         forms = ", ".join(f"{path}:{each}" for each in tasks)
@@ -136,8 +131,8 @@ def _task_in_file(word: str) -> type[Task]:
     return tasks[name]
 
 
-def _tasks_in(module: ModuleType) -> list[type[Task]]:
-    """Return the tasks that a module defines: all subclasses of `Task` that set `name`."""
+def _tasks_in(module: ModuleType) -> dict[str, type[Task]]:
+    """Return the tasks that a module defines, by name: all subclasses of `Task` with a name."""
     kinds = [kind for kind in vars(module).values() if isinstance(kind, type)]
     kinds = [kind for kind in kinds if kind.__module__ == module.__name__]
-    return [kind for kind in kinds if issubclass(kind, Task) and "name" in vars(kind)]
+    return {kind.name: kind for kind in kinds if issubclass(kind, Task) and "name" in vars(kind)}

@@ -15,7 +15,6 @@ from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph
 from graphut.experiments.tasks.presets import OWN_GRAPHS
 from graphut.experiments.tasks.raw_graph import MASK_OF, RawGraph, find_graph_files, keep_labels
 from graphut.models.checked_config import option
-from graphut.models.config import ModelConfig
 from graphut.models.graph_columns import ONE_WAY, is_one_way
 from graphut.vocabulary import Vocabulary
 
@@ -152,15 +151,6 @@ class Graphs(GraphTask):
         if is_one_way(file.graph.edges for file in files):
             hints.append(f"hint: {ONE_WAY}")
         return "; ".join(hints)
-
-    def check_config(self, config: ModelConfig) -> None:
-        """Check that the layer supports weights of edges."""
-        layer = getattr(config, "layer", "attention")
-        weighted = [file.place for file in self._files if file.graph.weights is not None]
-        if weighted and layer != "attention":
-            raise ValueError(
-                f"{weighted[0]} has edge weights, which need --layer attention, not {layer}"
-            )
 
     @cached_property
     def _files(self) -> list[RawGraph]:
