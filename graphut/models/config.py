@@ -222,11 +222,9 @@ class UniversalGraphTransformerConfig(ModelConfig):
     answer_kind: Literal["class", "values"] = option("class", "kind of an answer: class, or values")
     edge_feats: int = option(
         0,
-        "features of an edge, including one for each type; attention reads them, or messages where "
-        "layer is 'none'",
+        "features of an edge; attention reads them, or messages where layer is 'none'",
         least=0,
     )
-    edge_types: str = option("", "names of the types of edges, separated by spaces")
     input_norm: bool = option(
         False, "put a LayerNorm after the linear map of the features, if nodes have features"
     )
@@ -300,9 +298,6 @@ class UniversalGraphTransformerConfig(ModelConfig):
             self._check("edge_feats", self.edge_feats <= 1, f"at most 1 {where}, the weight")
             without = ("depth_modulus", "quantize", "initial_noise", "noise")
             self._check_defaults(False, where, *without)
-        types = len(self.edge_types.split())
-        enough = f"at least {types}, one for each of edge_types"
-        self._check("edge_feats", self.edge_feats >= types, enough)
         unordered = ("max_offset", "transition")
         self._check_defaults(False, "in graphs, whose nodes are in no order", *unordered)
         where, attends = f"where layer is {self.layer!r}", self.layer == "attention"

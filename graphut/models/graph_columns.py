@@ -31,7 +31,6 @@ NODE_NAMES = {
 EDGE_NAMES = {
     "edge_weights": ("weight", "edge_weight", "w"),
     "edge_features": ("feat", "edge_attr"),
-    "edge_types": ("type", "edge_type", "etype"),
 }
 ONE_WAY = (
     "no edge has its reverse, so nodes read only the sources of their in-edges: if edges have no "
@@ -66,7 +65,7 @@ def is_missing(value: Any) -> bool:
     return is_empty(value) or str(value).strip().lower() == "nan"
 
 
-def name_of(value: Any, what: str = "the type of an edge", remedy: str = "") -> str | None:
+def name_of(value: Any, what: str, remedy: str = "") -> str | None:
     """Return a value as text without spaces: "3" for 3.0, and None for "", -1 or NaN."""
     if isinstance(value, list | dict):
         raise ValueError(f"{what} must be one name or number{remedy}; got {value!r:.80}")
@@ -186,7 +185,7 @@ class GraphInput(NamedTuple):
 class ParsedGraph(NamedTuple):
     """A graph whose attributes are numbers and names; each node has a self-loop.
 
-    A self-loop that was added has the weight 1, zeros as features, and no type.
+    A self-loop that was added has the weight 1, and zeros as features.
     """
 
     ids: Sequence[Any]
@@ -194,7 +193,6 @@ class ParsedGraph(NamedTuple):
     nodes: list[str] | NDArray[np.float64]  # the kind of each node, or (N, F) features
     weights: NDArray[np.float64] | None  # (E,); None if all are 1
     feats: NDArray[np.float64] | None  # (E, F)
-    types: list[str | None] | None  # (E,); None if no edge has a type
 
     @classmethod
     def of(cls, columns: Columns) -> Self:
@@ -226,9 +224,8 @@ class ParsedGraph(NamedTuple):
             weights = None if (weights == 1).all() else weights
         if feats is not None:
             feats = np.pad(feats, ((0, loops), (0, 0)))
-        types = [*map(name_of, as_list(columns.get("edge_types", ()))), *[None] * loops]
         nodes = _read_nodes(columns.get("features", [None] * count), ids)
-        return cls(ids, edges, nodes, weights, feats, types if any(types) else None)
+        return cls(ids, edges, nodes, weights, feats)
 
     @property
     def num_feats(self) -> int:
@@ -237,26 +234,29 @@ class ParsedGraph(NamedTuple):
 
     @property
     def num_edge_feats(self) -> int:
-        """The number of features of an edge, not counting its type."""
+        """The number of features of an edge."""
         return 0 if self.feats is None else self.feats.shape[1]
 
     def encoded(
         self,
         kinds: Sequence[str] | int,
         num_feats: int = 0,
-        edge_types: Sequence[str] = (),
         edge_feats: int = 0,
     ) -> GraphInput:
         """Return the arrays for a model; `kinds` are the names of its kinds of nodes.
 
-        If `kinds` is only the number of kinds, nodes have whole numbers instead of names. Edge
-        types become one-hot features, which `edge_feats` counts. Raise `ValueError` for an unknown
-        kind or edge type, or a wrong number of features.
+        If `kinds` is only the number of kinds, nodes have whole numbers instead of names. Raise
+        `ValueError` for an unknown kind, or a wrong number of features.
         """
-        feats = self._encoded_edges(edge_types, edge_feats)
-        return GraphInput(
-            self.edges, self._encoded_nodes(kinds, num_feats), None, self.weights, feats
-        )
+        feats = self.feats
+        # A graph with only self-loops may lack features.
+        if feats is None and bool((self.edges[0] == self.edges[1]).all()) and edge_feats:
+            feats = np.zeros((self.edges.shape[1], edge_feats))
+        width = 0 if feats is None else feats.shape[1]
+        if width != edge_feats:
+            raise ValueError(f"an edge has {width} numbers in `feat`; expected {edge_feats}")
+        nodes = self._encoded_nodes(kinds, num_feats)
+        return GraphInput(self.edges, nodes, None, self.weights, feats)
 
     def _encoded_nodes(self, kinds: Sequence[str] | int, num_feats: int) -> NDArray[Any]:
         nodes = self.nodes
@@ -281,24 +281,6 @@ class ParsedGraph(NamedTuple):
             for n in (self.num_feats, num_feats)
         )
         raise ValueError(f"a node has {has}; those of the model or of other graphs have {wanted}")
-
-    def _encoded_edges(
-        self, edge_types: Sequence[str], edge_feats: int
-    ) -> NDArray[np.float64] | None:
-        count = edge_feats - len(edge_types)
-        # A graph with only self-loops may lack features.
-        may_lack = self.feats is None and bool((self.edges[0] == self.edges[1]).all())
-        if self.num_edge_feats != count and not may_lack:
-            raise ValueError(
-                f"an edge has {self.num_edge_feats} numbers in `feat`; expected {count}"
-            )
-        types = indices_of(self.types or [None] * self.edges.shape[1], edge_types, "type of edge")
-        if not edge_feats:
-            return None
-        rows = np.zeros((self.edges.shape[1], edge_feats))
-        rows[:, :count] = 0 if self.feats is None else self.feats
-        rows[:, count:] = types[:, None] == np.arange(len(edge_types))
-        return rows
 
 
 def _read_nodes(column: Column, ids: Sequence[Any]) -> list[str] | NDArray[np.float64]:

@@ -212,9 +212,9 @@ def as_input(
     """
     if isinstance(getattr(graph, "nodes", None), np.ndarray):
         return GraphInput(*(getattr(graph, name) for name in GraphInput._fields))
-    parsed, types = ParsedGraph.of(raw_columns(graph)), config.edge_types.split()
+    parsed = ParsedGraph.of(raw_columns(graph))
     names = kinds if kinds and isinstance(parsed.nodes, list) else config.num_kinds
-    return parsed.encoded(names, config.num_feats, types, config.edge_feats)
+    return parsed.encoded(names, config.num_feats, config.edge_feats)
 
 
 def num_nodes(graph: Any) -> int:

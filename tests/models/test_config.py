@@ -47,7 +47,6 @@ def test_configs_refuse_options_that_do_not_fit_together() -> None:
     refuses("^answer_at must be 'edge' where layer", GRAPH, layer="registers", adaptive=False)
     refuses("^max_offset must be 0 in graphs, whose nodes are in no order", GRAPH, max_offset=3)
     refuses("^num_kinds must be 0, since num_feats is 2; got 2", GRAPH, num_feats=2)
-    refuses("^edge_feats must be at least 2, one for", GRAPH, edge_types="a b", edge_feats=1)
     refuses("^messages must be 'max' or 'sum' where", GRAPH, layer="none")
     refuses("^messages must be 'none' where layer is", GRAPH, layer="gin", messages="max")
     refuses("^step_loss must be other than 'second_half' where", GRAPH, step_loss="second_half")

@@ -73,10 +73,8 @@ def test_added_loops_have_neutral_attributes() -> None:
     arrays = graph.encoded(1, edge_feats=1)
     assert arrays.edge_feats is not None  # in float64
     assert arrays.edge_feats.tolist() == [[3], [1e8 + 0.125], [0], [0]]
-    graph = parse(edge_weights=[1.0, 1], edge_types=[-1, ""])
-    assert graph.weights is None and graph.types is None and graph.encoded(1).edge_feats is None
-    typed = parse(edge_types=["b", ""]).encoded(1, edge_types=["a", "b"], edge_feats=2)
-    assert typed.edge_feats is not None and typed.edge_feats.tolist() == [[0, 1], [0, 0], [0, 0]]
+    graph = parse(edge_weights=[1.0, 1])
+    assert graph.weights is None and graph.encoded(1).edge_feats is None
 
 
 def test_nodes_have_kinds_or_numbers() -> None:
@@ -96,13 +94,8 @@ def test_parsed_graphs_refuse() -> None:
     check("the edge from 'x' to 'y' has .inf. in `feat`; expected", edge_features=["inf", 1])
     check("an edge has the weight 0.0, but weights are positive: leave out", edge_weights=[0, 1])
     check(r"the weight \[2\.0, 3\.0\], but a weight is one", edge_weights=["2 3", "2 3"])
-    check(r"the type of an edge must be one name or number; got \[2", edge_types=[[2, 3], 1])
     check("node 'y' has '' in `feat`, which is neither numbers", features=["a", ""])
-    typed = parse(edge_types=["a", "b"]).encoded
-    refuses(
-        "the type of edge 'a' is unknown; known are b", typed, 1, edge_types=["b"], edge_feats=1
-    )
-    refuses("an edge has 0 numbers in `feat`; expected 2", typed, 1, edge_feats=2)
+    refuses("an edge has 0 numbers in `feat`; expected 2", parse().encoded, 1, edge_feats=2)
     named = parse(features=["a", "b"]).encoded
     refuses("the kind of node 'b' is unknown; known are a", named, ["a"])
     refuses(r"the model has 3 kinds of nodes: .* int64 kinds from 0 to 2", named, 3)

@@ -144,13 +144,13 @@ def test_as_input_refuses_features_that_do_not_fit() -> None:
 
 
 def test_as_input_reads_what_files_may_hold() -> None:
-    config = config_of(num_feats=2, edge_feats=2, edge_types="1 2")
+    config = config_of(num_feats=2, edge_feats=1)
     graph = triangle()
     wanted = graph.ndata["feat"].numpy()
-    graph.edata["type"] = torch.tensor([1.0, -1.0, float("nan"), 2.0])
+    graph.edata["feat"] = torch.tensor([1.0, -1.0, 3.0, 2.0])
     found = as_input(graph, config)
     assert found.edge_feats is not None
-    assert found.edge_feats.tolist() == [[1, 0], [0, 0], [0, 0], [0, 1], [0, 0], [0, 0]]
+    assert found.edge_feats.tolist() == [[1], [-1], [3], [2], [0], [0]]
     data = pytest.importorskip("torch_geometric.data")
     edges, plain = torch.stack(graph.edges()), config_of(num_feats=2)
     for convert in (torch.Tensor.bfloat16, torch.Tensor.to_sparse):
@@ -167,16 +167,15 @@ def test_as_input_reads_what_files_may_hold() -> None:
 
 
 @pytest.mark.parametrize("messages", ["none", "max"])
-def test_predict_of_edge_features_types_and_weights(messages: str) -> None:
-    config = config_of(num_feats=2, edge_feats=4, edge_types="a 7", messages=messages)
+def test_predict_of_edge_features_and_weights(messages: str) -> None:
+    config = config_of(num_feats=2, edge_feats=2, messages=messages)
     model = UniversalGraphTransformer(config).eval()
     graph = triangle()
     graph.edata["feat"] = torch.rand(4, 2)
-    graph.edata["type"] = torch.tensor([7, 7, 7, 7])
     graph.edata["weight"] = torch.tensor([1.0, 2.0, 3.0, 4.0])
     found = as_input(graph, config)
     assert found.edge_feats is not None and found.edge_weights is not None
-    assert found.edge_feats[:, 2:].tolist() == [*[[0, 1]] * 4, *[[0, 0]] * 2]
+    assert found.edge_feats[4:].tolist() == [[0, 0]] * 2
     assert found.edge_weights.tolist() == [1, 2, 3, 4, 1, 1]
     feats = torch.from_numpy(found.edge_feats)
     counted = torch.cat([torch.arange(6), torch.tensor([1, 2, 2, 3, 3, 3])])  # edges by weight

@@ -257,12 +257,12 @@ class GraphTask(Task):
     config_kind = UniversalGraphTransformerConfig
     learner = "graphs:GraphLearner"
     from_data = (
-        "num_kinds", "num_feats", "classes", "answer_at", "answer_kind", "edge_feats", "edge_types",
+        "num_kinds", "num_feats", "classes", "answer_at", "answer_kind", "edge_feats",
     )  # fmt: skip
 
     # What has a label: "node", "graph", or "edge" (a node selects an in-edge).
     answer_at: ClassVar[Any] = "node"
-    edge_feats: ClassVar[Any] = 0  # features of an edge, with one for each type of edges
+    edge_feats: ClassVar[Any] = 0  # features of an edge
     choices: ClassVar[Any] = ("accuracy", "log_probability")
 
     @property

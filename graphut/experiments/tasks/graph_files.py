@@ -144,7 +144,7 @@ def write_arrays(graphs: Any, folder: str | Path) -> Path:
 
     The files are `edges` `(2, E)` and `graphs`, the number of the graph of each node, and those of
     `features`, `labels` and masks (a row for each node), `graph_labels` and so on (a row for each
-    graph), `edge_weights`, `edge_features` and `edge_types` that the graphs have.
+    graph), `edge_weights` and `edge_features` that the graphs have.
 
     Parameters
     ----------

@@ -87,8 +87,7 @@ class Graphs(GraphTask):
 
     @property
     def model_sizes(self) -> dict[str, Any]:
-        types = " ".join(self.edge_types)
-        others = {"num_feats": self.num_feats, "answer_kind": self.target, "edge_types": types}
+        others = {"num_feats": self.num_feats, "answer_kind": self.target}
         return {**super().model_sizes, **others}
 
     @property
@@ -100,13 +99,7 @@ class Graphs(GraphTask):
     @property
     def edge_feats(self) -> int:
         widths = (file.graph.num_edge_feats for file in self._files)
-        return next(filter(None, widths), 0) + len(self.edge_types)
-
-    @cached_property
-    def edge_types(self) -> list[str]:
-        """The names of the edge types; their one-hot features follow the other edge features."""
-        names = chain.from_iterable(file.graph.types or () for file in self._files)
-        return sorted({name for name in names if name is not None})
+        return next(filter(None, widths), 0)
 
     def check_files(self) -> None:
         if not Path(self.data).exists():
@@ -161,7 +154,7 @@ class Graphs(GraphTask):
     @cached_property
     def _parts(self) -> dict[str, list[LabelledGraph]]:
         """The graphs of each part; labels that are not in the part are missing."""
-        feats = self.num_feats, self.edge_types, self.edge_feats
+        feats = self.num_feats, self.edge_feats
         graphs = [
             file.labelled(self.node_kinds.symbols, self.answers, *feats) for file in self._files
         ]

@@ -1,4 +1,4 @@
-"""A graph as read from a user's file, with the names of its kinds, classes and edge types."""
+"""A graph as read from a user's file, with the names of its kinds and classes."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class RawGraph:
     def labelled(
         self, kinds: Sequence[str] | int, answers: Vocabulary | None, *sizes: Any
     ) -> LabelledGraph:
-        """Return the graph with indices for the names of node kinds, classes and edge types.
+        """Return the graph with indices for the names of node kinds and classes.
 
         `answers` is the vocabulary of classes; if it is None, all labels are missing. `kinds` and
         `sizes` are the arguments of `ParsedGraph.encoded`. Raise `ValueError` for a name that is

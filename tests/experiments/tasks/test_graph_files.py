@@ -52,11 +52,11 @@ def test_read_graphs_reads_all_that_networkx_wrote(kind: str, suffix: str, tmp_p
         feats = np.array([row["feat"].split(", ") for row in rows], float)
         np.testing.assert_array_equal(graph.graph.nodes, feats)
         loops = [[node, node] for node in drawn if not drawn.has_edge(node, node)]
-        _, found, _, weights, numbers, types = graph.graph
+        _, found, _, weights, numbers = graph.graph
         assert found[:, len(edges) :].T.tolist() == loops
-        assert weights is not None and numbers is not None and types is not None
-        columns = *found.tolist(), weights.tolist(), numbers[:, 0].tolist(), types
-        wanted = [(*ends, row["weight"], float(row["feat"]), row["type"]) for *ends, row in edges]
+        assert weights is not None and numbers is not None
+        columns = *found.tolist(), weights.tolist(), numbers[:, 0].tolist()
+        wanted = [(*ends, row["weight"], float(row["feat"])) for *ends, row in edges]
         assert sorted([*zip(*columns, strict=True)][: len(edges)]) == sorted(wanted)
 
 
@@ -142,7 +142,7 @@ ARRAYS: dict[str, Any] = {
     "val_mask": [0, 1, 0, 0, 0],
     "test_mask": [False, False, False, False, True],
     "edge_weights": [1.0, 2.0, 3.0, 4.0],
-    "edge_types": [7, 8, 7, 7],
+    "edge_features": [[1, 0], [0, 1], [1, 0], [1, 0]],
     "extra": [1],
 }
 
@@ -157,7 +157,7 @@ def save(folder: Path, **changed: Any) -> Path:
 
 def test_read_graphs_of_arrays(tmp_path: Path) -> None:
     task = Graphs(save(tmp_path / "data"))
-    assert task.answers.symbols == ("a", "b") and task.edge_types == ["7", "8"]
+    assert task.answers.symbols == ("a", "b") and task.edge_feats == 2
     labels = [[graph.labels.tolist() for graph in task.load(part)] for part in PARTS]
     assert labels == [[[0, -1, -1], [1, -1]], [[-1, 1, -1]], [[-1, 0]]]
     one, other = task.load("train")

@@ -239,5 +239,5 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
     ) -> list[LabelledGraph]:
         """Return graphs with indices for the names that the model knows."""
         config, kinds = self.model.config, self.model.kind_names or self.model.config.num_kinds
-        edges = config.edge_types.split(), config.edge_feats
-        return [file.labelled(kinds, answers, config.num_feats, *edges) for file in files]
+        sizes = config.num_feats, config.edge_feats
+        return [file.labelled(kinds, answers, *sizes) for file in files]

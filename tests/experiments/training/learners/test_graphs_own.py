@@ -25,7 +25,7 @@ LABELS: dict[str, Callable[[int], Any]] = {
 
 
 def write(folder: Path, target: str, at: str) -> Path:
-    """Graphs with edge weights, features and types; labels at nodes, or of the graphs."""
+    """Graphs with edge weights and features; labels at nodes, or of the graphs."""
     folder.mkdir()
     for index in range(20 if at == "graph" else 2):
         graph = networkx.cycle_graph(4 + index)
@@ -34,7 +34,7 @@ def write(folder: Path, target: str, at: str) -> Path:
             data |= {"feat": [node, 1.0], "colour": "red"}
             data |= {"label": LABELS[target](node) if node != 3 else ""} if at == "node" else {}
         for number, (_, _, data) in enumerate(graph.edges(data=True)):
-            data |= {"weight": 0.5 + number, "feat": [number], "type": "ab"[number % 2]}
+            data |= {"weight": 0.5 + number, "feat": [number, number % 2]}
         text = json.dumps(networkx.node_link_data(graph, edges="edges"))
         (folder / f"{index:02}.json").write_text(text)
     return folder
@@ -51,7 +51,7 @@ def test_own_graphs_are_trained_evaluated_and_predicted(
     words = ["train", "graphs", "--data", data, "--target", target, "--out", run]
     said = " ".join(output(*words, *MODEL).split())
     answers = {"class": "2 classes", "values": "2 values"}[target]
-    assert f"3 edge features, edge weights, {answers}, " in said
+    assert f"2 edge features, edge weights, {answers}, " in said
     split, rest = ("16/2/2 graphs", "") if at == "graph" else ("5/1/1 nodes", ", 2 nodes without a")
     assert f"{split} for training/validation/test{rest}" in said and "; not used: colour " in said
     assert ("MAE " in said) == (target == "values") and ("macro F1" in said) == (target != "values")
@@ -113,7 +113,7 @@ def test_edge_weights_need_attention(tmp_path: Path, refusal: Command) -> None:
     for file in data.glob("*.json"):
         graph = json.loads(file.read_text())
         for edge in graph["edges"]:
-            del edge["feat"], edge["type"]
+            del edge["feat"]
         file.write_text(json.dumps(graph))
     message = "00.json has edge weights, which need --layer attention, not gin"
     assert message in refusal(*words)
