@@ -2,7 +2,7 @@
 
 import shlex
 from argparse import Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from textwrap import fill
 from typing import Any
 
@@ -28,14 +28,15 @@ def main(arguments: Namespace) -> int:
     """
     folder, device = arguments.out, pick_device(arguments.device)
     if is_first():
-        task, make = _read_resumed(arguments) if arguments.resume else _read_new(arguments)
+        run, task = (
+            (arguments.run, arguments.run.task()) if arguments.resume else _create(arguments)
+        )
+        run = run.trained_on(describe_machine(device)).write()
+    barrier()
+    if not is_first():
+        run = Run.open(folder)
+        task = run.task()
     try:
-        if is_first():
-            run = make().trained_on(describe_machine(device)).write()
-        barrier()
-        if not is_first():
-            run = Run.open(folder)
-            task = run.task()
         _fit(run, task, device, arguments)
     except KeyboardInterrupt:
         words = ["graphut", "train", arguments.task, "--out", folder, "--resume"]
@@ -50,8 +51,8 @@ def main(arguments: Namespace) -> int:
     return 0
 
 
-def _read_new(arguments: Namespace) -> tuple[Task, Callable[[], Run]]:
-    """Read the data of a new run; return its task, and a function that writes and returns it."""
+def _create(arguments: Namespace) -> tuple[Run, Task]:
+    """Read the data of a new run, and write the run."""
     name, folder = arguments.task, arguments.out
     options: Mapping[str, Any] = {**preset_of(name, arguments.preset), **vars(arguments)}
     task = build(TASKS[name], options)
@@ -69,12 +70,7 @@ def _read_new(arguments: Namespace) -> tuple[Task, Callable[[], Run]]:
     torch.manual_seed(training.seed)
     model = learner.model_kind(config)
     imports = options.get("import", ())
-    return task, lambda: Run.create(folder, task, training, model, imports, name)
-
-
-def _read_resumed(arguments: Namespace) -> tuple[Task, Callable[[], Run]]:
-    """Check the data of a run; return its task, and a function that returns the run."""
-    return arguments.run.task(), lambda: arguments.run
+    return Run.create(folder, task, training, model, imports, name), task
 
 
 def _fit(run: Run, task: Task, device: torch.device, arguments: Namespace) -> None:

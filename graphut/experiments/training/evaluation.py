@@ -131,9 +131,8 @@ class Totals:
     loss: float = 0.0
     labels: int = 0
     correct: int = 0
-    # For "encoder" and "decoder": the nodes (tokens, and extra nodes of the topology), their steps,
-    # operations, and operations if every node had taken all steps.
-    parts: dict[str, list[int]] = field(default_factory=dict)
+    # For "encoder" and "decoder": the nodes (tokens, and extra nodes of the topology), their steps.
+    parts: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def add(self, parts: Sequence[str], numbers: Sequence[float]) -> None:
         """Add the loss and counts of one update (`numbers`); `parts` names encoder and decoder."""
@@ -143,9 +142,8 @@ class Totals:
         self.correct += correct
         self.labels += labels
         for index, name in enumerate(parts):
-            added = sums[4 * index : 4 * index + 4]
-            both = zip(self.parts.get(name, [0] * 4), added, strict=True)
-            self.parts[name] = [*map(sum, both)]
+            nodes, steps = self.parts.get(name, (0, 0))
+            self.parts[name] = nodes + sums[2 * index], steps + sums[2 * index + 1]
 
     @property
     def accuracy(self) -> float:
@@ -154,19 +152,14 @@ class Totals:
 
     def steps(self) -> dict[str, float]:
         """Return a dictionary from "encoder" and "decoder" to the mean steps of their nodes."""
-        return {name: steps / nodes for name, (nodes, steps, *_) in self.parts.items()}
+        return {name: steps / nodes for name, (nodes, steps) in self.parts.items()}
 
     def means(self) -> dict[str, Any]:
-        """Return a dictionary of means over the epoch, for the file `metrics.jsonl`.
-
-        `flops_share` is the ratio of the operations to those without halting.
-        """
-        flops, all_flops = (sum(part[at] for part in self.parts.values()) for at in (2, 3))
+        """Return a dictionary of means over the epoch, for the file `metrics.jsonl`."""
         return {
             "loss": self.loss / self.updates,
             "accuracy": self.accuracy,
             **{f"{name}_steps": steps for name, steps in self.steps().items()},
-            "flops_share": flops / all_flops,
         }
 
     def __str__(self) -> str:
@@ -183,7 +176,7 @@ def update_numbers(loss: Tensor, outcome: Outcome) -> Tensor:
     zero = loss.new_zeros(1, dtype=torch.float64)
     numbers: list[Tensor | int] = [loss, outcome.correct, outcome.labels]
     for ponder in outcome.ponders.values():
-        numbers += [ponder.steps.numel(), ponder.steps.sum(), ponder.flops, ponder.all_flops]
+        numbers += [ponder.steps.numel(), ponder.steps.sum()]
     return torch.cat([zero + number for number in numbers])
 
 

@@ -26,8 +26,7 @@ _TIMEOUT = timedelta(days=1)
 def process_group() -> Iterator[None]:
     """Context manager that runs its block in the process group that `torchrun` has started, if any.
 
-    Only the first process prints. GPUs communicate by NCCL, CPUs by gloo. Raise `ConnectionError`
-    if another process ends early.
+    Only the first process prints. GPUs communicate by NCCL, CPUs by gloo.
     """
     if os.environ.get("WORLD_SIZE", "1") in ("", "1"):
         barrier()  # in a group of the caller: nothing is written before all have read the options
@@ -35,7 +34,7 @@ def process_group() -> Iterator[None]:
         return
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    with reraise_lost_process(), open(os.devnull, "w") as nowhere:
+    with open(os.devnull, "w") as nowhere:
         dist.init_process_group(timeout=_TIMEOUT)
         with redirect_stdout(sys.stdout if is_first() else nowhere):
             yield
@@ -86,18 +85,3 @@ def all_gather(results: list[T]) -> list[T]:
     for first, part in enumerate(parts):
         merged[first :: len(parts)] = part
     return merged
-
-
-@contextmanager
-def reraise_lost_process() -> Iterator[None]:
-    """Context manager that turns torch's error about a lost process into `ConnectionError`."""
-    try:
-        yield
-    except RuntimeError as error:
-        # torch has a class for the errors of NCCL, but none for the errors of gloo.
-        if not isinstance(error, dist.DistError) and "gloo" not in str(error):
-            raise
-        raise ConnectionError(
-            f"process {rank()} stops because another process has ended or cannot be reached: see "
-            "the message of that one; the saved run can be resumed with any number of processes"
-        ) from error

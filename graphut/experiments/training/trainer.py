@@ -31,14 +31,10 @@ from graphut.experiments.training.optimization import (
 from graphut.experiments.training.processes import all_reduce_sum, num_processes, shard
 from graphut.experiments.training.run_files import TrainingState, load_checkpoint, save_checkpoint
 from graphut.models.adaptive_model import AdaptiveModel
-from graphut.nn import FixedDepth
 
 _BAR = "{percentage:3.0f}%|{bar}| {desc}"
 _REPORTED = 10  # updates, at least, between two lines of text
 _DIVERGED = 1e6  # absolute value of a weight
-_COLLAPSED = 1.05  # mean steps
-_AT_CAP = 0.005  # a mean closer than this to the cap is printed as the cap
-_LEARNED = 0.98  # accuracy at which a model needs no more steps
 
 
 class Trainer:
@@ -197,10 +193,6 @@ class Trainer:
             return
         validation = fill(f"  validation: {evaluation}", 80, subsequent_indent="    ")
         self.report(f"epoch {epoch}: {totals}\n{validation}")
-        if has_ended and not isinstance(self.model.rule, FixedDepth):
-            for part, steps in totals.steps().items():
-                if warning := halting_warning(part, steps, self.model.max_steps, totals.accuracy):
-                    self.report(fill(warning, 80))
 
     def _save_checkpoint(self) -> None:
         save_checkpoint(self.folder / run_files.CHECKPOINT, self._state, self.progress.epoch)
@@ -269,23 +261,6 @@ class Trainer:
         if self._average is not None:
             self._average.update_parameters(self.model)
         return read
-
-
-def halting_warning(part: str, steps: float, max_steps: int, accuracy: float) -> str | None:
-    """Return a warning if `part` ("encoder", ...) takes about 1 or `max_steps` steps, else None."""
-    if max_steps > 1 and steps <= _COLLAPSED and accuracy < _LEARNED:
-        advice = (
-            "it halts at once. Use a lower --ponder-weight, a longer --ponder-warmup, a more "
-            "negative --halting-bias, or --halting-gain 0."
-        )
-    elif max_steps > 1 and steps > max_steps - _AT_CAP:
-        advice = (
-            "it never halts before the cap. Use a higher --ponder-weight, --halting-bias or "
-            "--max-steps, or a --rule with a lower threshold."
-        )
-    else:
-        return None
-    return f"The {part} takes {steps:.2f} of {max_steps} steps: {advice}"
 
 
 def add_gradient(

@@ -45,7 +45,6 @@ def test_train_with_two_processes_of_which_one_dies_and_resume_with_one(
             process.join(120)
     assert all(process.exitcode for process in processes)
     found = "".join((tmp_path / rank).read_text() for rank in "01")
-    assert "stops because another process has ended" in found
     assert found.count("updates per epoch") == found.count("epoch 1: ") == 1
     assert len(read_metrics(together / METRICS)) == 1
     assert "resumed after 1 epoch and 3 updates" in output(

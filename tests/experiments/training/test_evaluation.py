@@ -1,5 +1,5 @@
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -8,17 +8,8 @@ from graphut.experiments.training import Outcome, TrainingConfig
 from graphut.experiments.training.evaluation import Progress, Totals, update_numbers
 from graphut.experiments.training.learners.graphs import GraphLearner
 from graphut.experiments.training.learners.sequences import PairLearner
+from graphut.nn import Ponder
 from tests.experiments.training.learners.small_models import evaluation_of
-
-
-def ponder(steps: list[int]) -> Any:
-    """Return a record in which each step costs a node 10 operations and at most 4 are taken."""
-    taken = torch.tensor(steps)
-    return SimpleNamespace(
-        steps=taken,
-        flops=10 * taken.sum(),
-        all_flops=torch.tensor(10 * 4 * len(steps)),
-    )
 
 
 def add(totals: Totals, loss: float, labels: int, right: int, **ponders: list[int]) -> None:
@@ -26,7 +17,10 @@ def add(totals: Totals, loss: float, labels: int, right: int, **ponders: list[in
         loss=torch.tensor(9.0),
         correct=torch.tensor(right),
         labels=labels,
-        ponders={name: ponder(steps) for name, steps in ponders.items()},
+        ponders={
+            name: cast(Ponder, SimpleNamespace(steps=torch.tensor(steps)))
+            for name, steps in ponders.items()
+        },
     )
     totals.add([*ponders], update_numbers(torch.tensor(loss), outcome).tolist())
 
@@ -40,7 +34,6 @@ def test_totals_means_are_over_updates_labels_and_nodes() -> None:
         "accuracy": 0.8,
         "encoder_steps": 2.0,
         "decoder_steps": 3.2,
-        "flops_share": (8 + 16) / (4 * (4 + 5)),
     }
     assert str(totals) == "loss 1.5000, accuracy 80.00%, steps 2.00/3.20 (encoder/decoder)"
 

@@ -1,7 +1,5 @@
-import os
 from pathlib import Path
 
-import pytest
 import torch
 
 from graphut.experiments.tasks import Copy, Text
@@ -35,14 +33,3 @@ def test_processes_exchange_what_they_have_computed(tmp_path: Path) -> None:
             assert torch.equal(joined(found, column), joined(scores, column))
 
     run_together(check, tmp_path, count=3)
-
-
-def test_a_process_notices_that_another_one_has_ended(tmp_path: Path) -> None:
-    def check() -> None:
-        if processes.rank() == 1:
-            os._exit(0)
-        message = "process 0 stops because another process has ended"
-        with pytest.raises(ConnectionError, match=message), processes.reraise_lost_process():
-            processes.barrier()
-
-    run_together(check, tmp_path)
