@@ -68,14 +68,12 @@ def keep_layout(graph: DGLGraph, etype: Any, layout: EdgeLayout) -> None:
 
 
 def _layouts_of(graph: DGLGraph) -> dict[Any, EdgeLayout]:
-    # The tensors of batch sizes, by identity, with their counts of in-place modifications.
-    sizes, now = [*(graph._batch_num_nodes or {}).values()], {}
-    for each in sizes:
-        now[id(each)] = 0 if each.is_inference() else each._version
-    _, kept, layouts = getattr(graph._graph, _KEY, ((), None, {}))
-    if kept != now:
+    # Setting the batch sizes replaces their tensors.
+    sizes = [*(graph._batch_num_nodes or {}).values()]
+    kept, layouts = getattr(graph._graph, _KEY, (None, {}))
+    if kept is None or [*map(id, kept)] != [*map(id, sizes)]:
         layouts = {}
-        setattr(graph._graph, _KEY, (sizes, now, layouts))
+        setattr(graph._graph, _KEY, (sizes, layouts))
     return layouts
 
 
@@ -97,24 +95,15 @@ def _read(graph: DGLGraph, etype: tuple[str, str, str]) -> EdgeLayout:
 
 def _edges(graph: DGLGraph, etype: tuple[str, str, str]) -> tuple[Tensor, Tensor]:
     """Return the source and the destination of each edge, in the order of edge ids."""
-    if any("coo" in names for names in graph.formats().values()):
-        src, dst = graph.edges(etype=etype, order="eid")
-        return src, dst
-    # CSR and CSC have no other order.
-    src, dst, edge = graph.edges("all", etype=etype, order="srcdst")
+    has_coo = any("coo" in names for names in graph.formats().values())  # others know one order
+    src, dst, edge = graph.edges("all", etype=etype, order="eid" if has_coo else "srcdst")
     src_by_id, dst_by_id = torch.empty_like(src), torch.empty_like(dst)
     return src_by_id.index_copy_(0, edge.long(), src), dst_by_id.index_copy_(0, edge.long(), dst)
 
 
 def _batch_num_nodes(graph: DGLGraph, ntype: str) -> Tensor:
-    nodes = graph.num_nodes(ntype)
     # Without batch sizes, batch_num_nodes() would set only one of the two.
     if graph._batch_num_nodes is None:
-        return torch.tensor([nodes], device=graph.device)
-    counts: Tensor = graph.batch_num_nodes(ntype).long().clone()  # the caller may write to it later
-    if int(counts.sum()) != nodes:
-        raise ValueError(
-            f"the graph has {nodes} {ntype!r} nodes, but its batch_num_nodes({ntype!r}) add up to "
-            f"{int(counts.sum())}; correct them with set_batch_num_nodes"
-        )
+        return torch.tensor([graph.num_nodes(ntype)], device=graph.device)
+    counts: Tensor = graph.batch_num_nodes(ntype).long()
     return counts

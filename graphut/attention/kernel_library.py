@@ -77,11 +77,6 @@ class Library:
         """Return how many numbers of a dtype fit into one vector register."""
         return int(self._dll.graphut_lanes(DTYPES[dtype]))
 
-    @property
-    def multiplies_pairs(self) -> bool:
-        """True if this machine runs the bfloat16 kernel that multiplies pairs (AVX512-BF16)."""
-        return bool(self._dll.graphut_multiplies_pairs())
-
     def sort_edges(self, src: Tensor, dst: Tensor, num_dst: int) -> tuple[Tensor, Tensor, Tensor]:
         """Sort the edges of contiguous CPU tensors; see the function `sort_edges`."""
         results = src.new_empty(num_dst + 1), torch.empty_like(src), torch.empty_like(src)

@@ -171,7 +171,6 @@ class EdgeLayout(ABC):
         """Make a copy of the layout on `device` from `tensors` there; store and return the copy."""
         names = {make: range(len(self.cached(make))) for make in UPLOADED}
         derived = {make: tuple(tensors.pop((make, i)) for i in names[make]) for make in UPLOADED}
-        tensors["halo"] = self.halo and self.halo.to(device)
         copy = replace(self, **tensors, _copies={}, _original=ref(self))
         copy._cache.update(derived)
         self._copies[device] = copy

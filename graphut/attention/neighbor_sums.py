@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -56,7 +57,7 @@ def neighbor_sum(
             [0.]])
     """
     wide = torch.promote_types(feat.dtype, torch.float32)
-    edges, chosen = layout.cached(_Edges), None
+    edges, chosen = layout.cached(_all_edges), None
     if frontier is not None and wide == torch.float32 and _FAST * len(frontier) > layout.num_dst:
         frontier, chosen = None, frontier
     if frontier is not None:
@@ -71,12 +72,14 @@ def neighbor_sum(
     return out if chosen is None else out.index_select(0, chosen)
 
 
+@dataclass
 class _Edges:
     """Edges sorted by row: the start of each row, and the row and the source of each edge."""
 
-    def __init__(self, layout: EdgeLayout) -> None:
-        self.starts, self.sources = layout.row_starts[:-1], layout.sources()
-        self.rows, self.num_sources = layout.destinations(), layout.num_src
+    starts: Tensor
+    rows: Tensor
+    sources: Tensor
+    num_sources: int
 
     @property
     def num_rows(self) -> int:
@@ -86,21 +89,20 @@ class _Edges:
     def transposed(self) -> tuple[_Edges, Tensor]:
         """The edges sorted by source, with rows and sources exchanged, and their order."""
         cuts, ends, order = sort_edges(self.rows, self.sources, self.num_rows, self.num_sources)
-        turned = object.__new__(_Edges)
-        turned.starts, turned.sources = cuts[:-1], ends
-        turned.rows, turned.num_sources = self.sources[order], self.num_rows
-        return turned, order
+        return _Edges(cuts[:-1], self.sources[order], ends, self.num_rows), order
+
+
+def _all_edges(layout: EdgeLayout) -> _Edges:
+    starts, rows = layout.row_starts[:-1], layout.destinations()
+    return _Edges(starts, rows, layout.sources(), layout.num_src)
 
 
 def _select(edges: _Edges, layout: EdgeLayout, frontier: Tensor) -> tuple[_Edges, Tensor]:
     """Return the in-edges of the destinations `frontier`, and their places among all edges."""
     degrees = layout.in_degrees[frontier]
-    chosen = object.__new__(_Edges)
-    chosen.rows, offsets = ragged_arange(degrees)
-    places = edges.starts[frontier][chosen.rows] + offsets
-    chosen.starts, chosen.sources = starts(degrees), edges.sources[places]
-    chosen.num_sources = edges.num_sources
-    return chosen, places
+    rows, offsets = ragged_arange(degrees)
+    places = edges.starts[frontier][rows] + offsets
+    return _Edges(starts(degrees), rows, edges.sources[places], edges.num_sources), places
 
 
 class _NeighborSum(torch.autograd.Function):

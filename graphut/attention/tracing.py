@@ -36,11 +36,6 @@ leave_program._torchdynamo_disable = True  # type: ignore[attr-defined]
 leave_program._torchdynamo_disable_msg = "layers on graphs are not compiled"  # type: ignore[attr-defined]
 
 
-def is_tracing() -> bool:
-    """Return whether tensor values cannot be read: in tracing or CUDA graph capture."""
-    return is_capturing() or is_compiling()
-
-
 def is_capturing() -> bool:
     """Return whether a CUDA graph is being captured."""
     return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
@@ -58,7 +53,7 @@ def in_jit_trace() -> bool:
 
 def outside_inference() -> AbstractContextManager[Any]:
     """Context manager that leaves inference mode, so that autograd can use the new tensors."""
-    if is_compiling() or not torch.is_inference_mode_enabled():
+    if not torch.is_inference_mode_enabled():
         return nullcontext()
     outside = ExitStack()
     outside.enter_context(torch.inference_mode(False))
@@ -70,9 +65,7 @@ def outside_autocast(device: str) -> AbstractContextManager[Any]:
     """Return a context manager that disables autocast for a device type such as `"cuda"`."""
     # Entering torch.autocast takes longer than all checks of a call, so avoid it if possible.
     # The device "meta" has no autocast.
-    if is_compiling() or (
-        torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
-    ):
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
         return torch.autocast(device, enabled=False)
     return nullcontext()
 

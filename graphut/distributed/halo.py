@@ -10,7 +10,6 @@ returns an empty tensor, the token, which is an input of the next exchange.
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -41,9 +40,6 @@ class Halo:
         Number of nodes of the whole graph.
     halo_sizes : Tensor
         `(processes,)` int64, the number of halo nodes that each process owns.
-    group : ProcessGroup, optional
-        The processes. By default a new group of all processes, because collectives of
-        `DistributedDataParallel` must not come between those of an exchange.
 
     Raises
     ------
@@ -51,10 +47,9 @@ class Halo:
         If `halo_sizes` assigns a node of the halo to a process that does not own it.
     """
 
-    def __init__(
-        self, ids: Tensor, num_dst: int, num_nodes: int, halo_sizes: Tensor, group: Any = None
-    ) -> None:
-        self.group = dist.new_group() if group is None else group
+    def __init__(self, ids: Tensor, num_dst: int, num_nodes: int, halo_sizes: Tensor) -> None:
+        # Collectives of `DistributedDataParallel` must not come between those of an exchange.
+        self.group = dist.new_group()
         self.num_dst, self.num_nodes = num_dst, num_nodes
         device = "cuda" if dist.get_backend(self.group) == "nccl" else "cpu"
         self.ids, halo_sizes = ids.to(device), halo_sizes.to(device)
@@ -78,15 +73,6 @@ class Halo:
         self.slots = self.slot_nodes.argsort(stable=True)
         self.slots_of = torch.bincount(self.slot_nodes, minlength=num_dst)
         self.first_slot = self.slots_of.cumsum(0) - self.slots_of
-
-    def to(self, device: torch.device) -> Halo:
-        """Return the halo with its tensors on a device."""
-        if device == self.ids.device:
-            return self
-        moved = copy(self)
-        for name, value in vars(self).items():
-            setattr(moved, name, value.to(device) if isinstance(value, Tensor) else value)
-        return moved
 
     def store(self, layout: EdgeLayout, **options: Any) -> PartStore:
         """Return a store for one run of a recurrence on the part, with an `Exchange`."""

@@ -13,7 +13,6 @@ from graphut._dgl import DGLGraph, dgl
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.checks import check_tensor
 from graphut.attention.ragged import row_log_sums
-from graphut.attention.tracing import is_tracing
 from graphut.models.adaptive_model import AdaptiveModel
 from graphut.models.config import UniversalGraphTransformerConfig
 from graphut.models.graph_columns import ONE_WAY, GraphInput, is_one_way
@@ -212,7 +211,7 @@ class UniversalGraphTransformer(AdaptiveModel):
         """Return the logarithms of the weights of edges, which attention adds to its scores."""
         if (layer := self.config.layer) != "attention":
             raise ValueError(f"edge_weights need layer='attention', but the model has {layer=}")
-        if weights.device.type == "cpu" and not is_tracing() and bool((weights < 0).any()):
+        if weights.device.type == "cpu" and bool((weights < 0).any()):
             raise ValueError(f"edge_weights must not be negative; got {weights.min().item():g}")
         return _cast(weights, next(self.encoder.parameters())).log()
 
@@ -353,7 +352,7 @@ def _cast(rows: Tensor, like: Tensor) -> Tensor:
 def _graph_means(layout: EdgeLayout, states: Tensor) -> Tensor:
     """Return the mean state of the nodes of each graph, `(graphs, d)`."""
     empty = layout.dst_lengths == 0
-    if not is_tracing() and bool(empty.any()):
+    if bool(empty.any()):
         index = int(empty.nonzero()[0])
         raise ValueError(f"graph {index} of the batch has no nodes to answer from")
     lengths = layout.dst_lengths.to(states.device)

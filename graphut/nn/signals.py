@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
-from graphut.attention.tracing import is_tracing, outside_inference
+from graphut.attention.tracing import is_capturing, outside_inference
 from graphut.nn.layers import is_hooked
 
 _TABLE = 1 << 12  # positions whose signals are kept in a table
@@ -72,7 +72,7 @@ class LearnedSignal(nn.Embedding):
         """Return the learned row of each coordinate: `(n, dim)` for coordinates `(n,)`."""
         rows = coordinates.long() - self.first
         missing = (rows < 0) | (rows >= self.num_embeddings) | (rows + self.first != coordinates)
-        if not is_tracing() and bool(missing.any()):
+        if not is_capturing() and bool(missing.any()):
             last = self.first + self.num_embeddings - 1
             raise ValueError(
                 f"a learned signal of size {self.num_embeddings} has rows for {self.first} to "

@@ -17,7 +17,7 @@ from tests.attention.naive import hubs
 from tests.helpers import assert_same, gradients, normal, relative_error
 
 pytestmark = pytest.mark.skipif(LIBRARY is None, reason="the compiled kernels are not built")
-HAS_PAIRS = LIBRARY is not None and LIBRARY.multiplies_pairs
+HAS_PAIRS = LIBRARY is not None and bool(LIBRARY._dll.graphut_multiplies_pairs())
 NEEDS_PAIRS = pytest.mark.skipif(not HAS_PAIRS, reason="no AVX512-BF16 here")
 
 KERNELS = ["interval", "rows"]
