@@ -109,7 +109,6 @@ class PrefixDecoder(TokenDecoder):
             with_extra_nodes(self.topology, feat, lengths),
             positions=node_positions(self.topology, lengths).to(feat.device),
             cross=self._cross(lengths, feat.device),
-            graph_ids=self.sentences.repeat_interleave(layout.dst_lengths),
         )
         newest = token_nodes(self.topology, lengths)[length - 1 :: length].to(feat.device)
         return self.predict(out[newest]), ponder.steps[newest]

@@ -35,10 +35,6 @@ class MultiHeadAttention(nn.Module):
     ----------
     in_feats : int or pair of int
         Features of a node, or `(source, destination)`.
-    head_feats : int, optional
-        Features of a head. The default is the number of destination features over `num_heads`.
-    out_feats : int, optional
-        Features of the result. The default is the number of destination features.
     allow_zero_in_degree : bool
         Let the heads of a node without in-edges be zero, instead of raising an error.
     scale_by_degree : bool
@@ -75,8 +71,6 @@ class MultiHeadAttention(nn.Module):
         in_feats: int | tuple[int, int],
         num_heads: int,
         *,
-        head_feats: int | None = None,
-        out_feats: int | None = None,
         attn_drop: float = 0.0,
         allow_zero_in_degree: bool = False,
         scale_by_degree: bool = False,
@@ -87,13 +81,12 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         src_feats, dst_feats = in_feats if isinstance(in_feats, tuple) else (in_feats, in_feats)
-        sizes = {"head_feats": head_feats, "out_feats": out_feats, "edge_dim": edge_dim}
-        sizes |= {"in_feats": min(src_feats, dst_feats), "num_heads": num_heads}
-        check_attention_options(backend, attn_drop, **sizes)
-        if head_feats is None and dst_feats % num_heads:
+        sizes = {"in_feats": min(src_feats, dst_feats), "num_heads": num_heads}
+        check_attention_options(backend, attn_drop, **sizes, edge_dim=edge_dim)
+        if dst_feats % num_heads:
             raise ValueError(
                 f"{dst_feats} features do not divide into {num_heads} heads; choose another "
-                "number of heads, or pass head_feats"
+                "number of heads"
             )
         if symmetric_init and src_feats != dst_feats:
             raise ValueError(
@@ -101,25 +94,25 @@ class MultiHeadAttention(nn.Module):
                 f"got in_feats={in_feats}"
             )
         self.in_feats = (src_feats, dst_feats)
-        self.out_feats = dst_feats if out_feats is None else out_feats
+        self.out_feats = dst_feats
         self.num_heads = num_heads
-        self.head_feats = dst_feats // num_heads if head_feats is None else head_feats
+        self.head_feats = dst_feats // num_heads
         self.attn_drop = attn_drop
         self.edge_dim = edge_dim
         self.allow_zero_in_degree = allow_zero_in_degree
         self.symmetric_init = symmetric_init
         self.backend = backend
-        width, edge_feats = num_heads * self.head_feats, edge_dim or 0
+        edge_feats = edge_dim or 0
         #: Floating-point operations for the query and the output of one destination.
-        self.node_flops = 2 * width * (dst_feats + self.out_feats + 2 * edge_feats)
+        self.node_flops = 4 * dst_feats * (dst_feats + edge_feats)
         #: Floating-point operations for the key and the value of one source.
-        self.key_value_flops = 4 * width * src_feats
+        self.key_value_flops = 4 * dst_feats * src_feats
         #: Floating-point operations for one edge: its score and its weighted value.
-        self.edge_flops = 4 * (width + num_heads * edge_feats)
-        self.query = nn.Linear(dst_feats, width, bias=bias)
-        self.key_value = nn.Linear(src_feats, 2 * width, bias=bias)
-        self.output = nn.Linear(width, self.out_feats, bias=bias)
-        self.edge = None if edge_dim is None else nn.Linear(edge_dim, width, bias=False)
+        self.edge_flops = 4 * (dst_feats + num_heads * edge_feats)
+        self.query = nn.Linear(dst_feats, dst_feats, bias=bias)
+        self.key_value = nn.Linear(src_feats, 2 * dst_feats, bias=bias)
+        self.output = nn.Linear(dst_feats, dst_feats, bias=bias)
+        self.edge = None if edge_dim is None else nn.Linear(edge_dim, dst_feats, bias=False)
         self.degree_scale = nn.Parameter(torch.empty(num_heads)) if scale_by_degree else None
         self.reset_parameters()
 
@@ -179,7 +172,7 @@ class MultiHeadAttention(nn.Module):
         Returns
         -------
         Tensor
-            `(N_dst, out_feats)` or `(A, out_feats)`
+            `(N_dst, F_dst)` or `(A, F_dst)`
 
         Raises
         ------

@@ -21,7 +21,7 @@ from graphut.nn.checks import (
 )
 from graphut.nn.noise import Noise, draw_noise, with_noise
 from graphut.nn.ponder import Ponder
-from graphut.nn.rules import BatchIndex, EventDriven, FixedDepth, HaltingRule
+from graphut.nn.rules import BatchIndex, EventDriven, FixedDepth
 from graphut.nn.rules.base import RuleState, StepRows, batch_index
 from graphut.nn.signals import encode, step_signals
 from graphut.nn.step import Store, read_cross
@@ -195,7 +195,6 @@ def begin_call(
     *,
     positions: Tensor | None = None,
     cross: tuple[Graph, Tensor] | None = None,
-    graph_ids: Tensor | None = None,
     get_attention: bool = False,
     get_steps: bool = False,
     **edges: Tensor | None,
@@ -223,7 +222,7 @@ def begin_call(
             "recurrence every destination must be a source too"
         )
     if layout.halo is not None:  # the other nodes of this part have no features here
-        _check_part(call.steps, graph_ids)
+        _check_part(call.steps)
         store_type, num_given = layout.halo.store, num_dst
     check_feat(feat, "source", num_given, attention.in_feats[1], attention)
     if isinstance(rule, EventDriven):  # the layer may have changed since the rule was set
@@ -248,8 +247,8 @@ def begin_call(
         get_attention=get_attention,
     )
     batch = None
-    if rule.needs_members or isinstance(rule, EventDriven):
-        batch = _batch(rule, layout, graph_ids)
+    if rule.needs_members or (isinstance(rule, EventDriven) and len(layout.dst_lengths) > 1):
+        batch = layout.cached(batch_index)
     call.begin(store, feat, positions, batch=batch, get_steps=get_steps)
     if call.is_traced and not (call.runs_on or isinstance(rule, FixedDepth)):
         raise RuntimeError(
@@ -259,25 +258,15 @@ def begin_call(
     return call
 
 
-def _check_part(steps: Sequence[Any], graph_ids: Tensor | None) -> None:
+def _check_part(steps: Sequence[Any]) -> None:
     """Raise a `ValueError` if a graph divided among processes does not support these settings."""
     unsupported = ""
-    if graph_ids is not None:
-        unsupported = "graph_ids: it is a part of a single graph"
-    elif any(isinstance(step.transition, SeparableConvTransition) for step in steps):
+    if any(isinstance(step.transition, SeparableConvTransition) for step in steps):
         unsupported = "a separable convolution, which reads other nodes than in-neighbours"
     elif any(step.cross_attention is not None for step in steps):
         unsupported = "a decoder step"
     if unsupported:
         raise ValueError(f"a part of a graph does not support {unsupported}")
-
-
-def _batch(rule: HaltingRule, layout: EdgeLayout, graph_ids: Tensor | None) -> BatchIndex | None:
-    """Return a `BatchIndex` with the graph of each node, or None if the rule does not need it."""
-    is_single = graph_ids is None and len(layout.dst_lengths) == 1
-    if isinstance(rule, EventDriven) and is_single:  # no record for each graph
-        return None
-    return layout.cached(batch_index).renamed(graph_ids)
 
 
 def close_call(call: Call, output: LoopOutput) -> Any:

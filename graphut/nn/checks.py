@@ -161,12 +161,11 @@ def check_widths(step: Any) -> None:
         if not (is_missing or isinstance(getattr(part, "in_feats", None), kind)):
             raise TypeError(f"{name} must be {kinds}; got {type(part).__name__}")
     source, width = step.attention.in_feats
-    widths = {"sources of attention": source, "output of attention": step.attention.out_feats}
+    widths = {"sources of attention": source}
     if step.transition is not None:
         widths["transition"] = step.transition.in_feats
     if step.cross_attention is not None:
         widths["destinations of cross_attention"] = step.cross_attention.in_feats[1]
-        widths["output of cross_attention"] = step.cross_attention.out_feats
     for name, other in widths.items():
         if other != width:
             raise ValueError(

@@ -91,6 +91,7 @@ class AdaptiveRecurrence(nn.Module):
 
     Examples
     --------
+    >>> import torch
     >>> from graphut.nn import MultiHeadAttention, PositionwiseTransition
     >>> from graphut.topology import Complete
     >>> step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 32))
@@ -173,7 +174,6 @@ class AdaptiveRecurrence(nn.Module):
         edge_bias: Tensor | None = None,
         edge_feat: Tensor | None = None,
         edge_weight: Tensor | None = None,
-        graph_ids: Tensor | None = None,
         get_attention: bool = False,
         get_steps: bool = False,
     ) -> tuple[Any, ...]:
@@ -194,9 +194,6 @@ class AdaptiveRecurrence(nn.Module):
             :math:`m`.
         edge_bias, edge_feat, edge_weight
             For every step, see `MultiHeadAttention`.
-        graph_ids : Tensor, optional
-            `(N_dst,)` int64, the graph of each node, for rules such as `Global`. The default is the
-            graphs of the DGL batch.
         get_attention : bool
             Also return the weights of self-attention, and store all attention weights and halting
             probabilities in the `Ponder` record.
@@ -230,6 +227,7 @@ class AdaptiveRecurrence(nn.Module):
         --------
         A loss in every step, for the active nodes:
 
+        >>> import torch
         >>> from torch.nn.functional import cross_entropy
         >>> from graphut.nn import MultiHeadAttention, PonderNet, PositionwiseTransition
         >>> from graphut.topology import Complete
@@ -247,7 +245,6 @@ class AdaptiveRecurrence(nn.Module):
             "edge_bias": edge_bias,
             "edge_feat": edge_feat,
             "edge_weight": edge_weight,
-            "graph_ids": graph_ids,
             "get_attention": get_attention,
             "get_steps": get_steps,
         }
@@ -294,6 +291,7 @@ class AdaptiveRecurrence(nn.Module):
 
         Examples
         --------
+        >>> import torch
         >>> from graphut.nn import MultiHeadAttention, PositionwiseTransition
         >>> from graphut.topology import Window
         >>> _ = torch.manual_seed(3)  # with other weights, some nodes may never be at rest
@@ -399,16 +397,9 @@ class AdaptiveRecurrence(nn.Module):
         self._max_steps: int = int(steps)
 
     def extra_repr(self) -> str:
-        rules, halted = f"rule={self.rule}", f"halted={self.halted!r}"
-        if self.evaluation_halted is not None:
-            halted += f", evaluation_halted={self.evaluation_halted!r}"
-        if self.evaluation_rule != self.rule:
-            rules += f", evaluation_rule={self.evaluation_rule}"
-        return (
-            f"max_steps={self.max_steps}, {halted}, {rules}, "
-            f"inject_input={self.inject_input}, noise={self.noise}"
-            + (f", quantize={self.quantize}" if self.quantize else "")
-        )
+        names = ["max_steps", "halted", "evaluation_halted", "rule", "evaluation_rule"]
+        names += ["inject_input", "noise", "quantize"]
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
 
 
 def _check_halted(mode: str) -> None:

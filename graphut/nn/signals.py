@@ -165,7 +165,7 @@ def coordinate_signal(
     """
     if dim < 1:
         raise ValueError(f"dim must be at least 1, got {dim}")
-    return _call_with_unique(lambda unique: _sinusoid(unique, dim, dtype), torch.as_tensor(values))
+    return _sinusoid(torch.as_tensor(values), dim, dtype)
 
 
 def _call_with_unique(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:

@@ -215,8 +215,6 @@ def check_errors(rank: int) -> None:
     part, layer = own_part(GRAPH, CUTS[2]), waking_case().layer
     feat = normal(len(part.nodes), FEATS)
     refuses("a part of a graph does not support resume", layer.resume, feat, part.layout, feat)
-    with pytest.raises(ValueError, match="a part of a graph does not support graph_ids"):
-        layer(part.layout, feat, graph_ids=torch.zeros(len(feat), dtype=torch.int64))
     with pytest.raises(ValueError, match=r"a part .* a separable convolution"):
         case_of(ACT(), transition="sepconv").layer(part.layout, feat)
     with pytest.raises(ValueError, match="source nodes, but their features have shape"):

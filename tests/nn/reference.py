@@ -32,7 +32,6 @@ def dense_recurrence(
     *,
     positions: Tensor | None = None,
     cross: tuple[Graph, Tensor] | None = None,
-    graph_ids: Tensor | None = None,
     **edges: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Compute the results of `layer(graph, feat, ...)` with dense masks and without dropout.
@@ -46,7 +45,7 @@ def dense_recurrence(
     noise, repeated, rule = torch.zeros_like(feat), layer.steps, layer.active_rule
     layout = as_layout(graph)
     active = torch.ones(feat.shape[0], dtype=torch.bool)
-    memory = rule.start(state, batch_index(layout).renamed(graph_ids))
+    memory = rule.start(state, batch_index(layout))
     remainder, cost = feat.new_zeros(
         2, feat.shape[0], dtype=torch.promote_types(feat.dtype, torch.float32)
     )
@@ -105,7 +104,6 @@ def dense_event_driven(
     feat: Tensor,
     *,
     positions: Tensor | None = None,
-    graph_ids: Tensor | None = None,
     shown: Tensor | None = None,
     frontier: Tensor | None = None,
     **edges: Tensor | None,
@@ -129,7 +127,7 @@ def dense_event_driven(
     if shown is not None:
         state = torch.cat([shown, state[len(shown) :]])
     step = layer.steps[0]
-    num_dst, members = layout.num_dst, batch_index(layout).renamed(graph_ids)
+    num_dst, members = layout.num_dst, batch_index(layout)
     reads = torch.zeros(num_dst, layout.num_src).double()
     reads[layout.in_edges()[:2]] = 1.0
     rounds = torch.zeros(members.num_graphs, dtype=torch.int64)

@@ -104,12 +104,9 @@ def papers_and_authors() -> DGLGraph:
 
 
 def test_attention_in_hetero_graph_conv() -> None:
-    graph, inputs = papers_and_authors(), {"author": normal(3, 5), "paper": normal(4, 8)}
-    widths = {"writes": (5, 8), "cites": 8, "written-by": (8, 5)}
-    layers = {
-        name: build(width, head_feats=4, allow_zero_in_degree=True)
-        for name, width in widths.items()
-    }
+    graph, inputs = papers_and_authors(), {"author": normal(3, 6), "paper": normal(4, 8)}
+    widths = {"writes": (6, 8), "cites": 8, "written-by": (8, 6)}
+    layers = {name: build(width, allow_zero_in_degree=True) for name, width in widths.items()}
     bias = {"writes": {"edge_bias": normal(4, 2).detach()}}
     found = dgl.nn.HeteroGraphConv(layers, aggregate="sum")(graph, inputs, mod_kwargs=bias)
     by_type = {
@@ -120,16 +117,6 @@ def test_attention_in_hetero_graph_conv() -> None:
     }
     assert_same([found["paper"]], [by_type["writes"] + by_type["cites"]])
     assert_same([found["author"]], [by_type["written-by"]])
-
-
-def test_attention_head_feats_and_out_feats_set_widths() -> None:
-    layer = build(8, head_feats=3, out_feats=5)
-    assert layer(Complete().layout([4]), normal(4, 8)).shape == (4, 5)
-    assert (layer.node_flops, layer.key_value_flops, layer.edge_flops) == (
-        2 * (8 * 6 + 6 * 5),
-        2 * 8 * 12,
-        4 * 6,
-    )
 
 
 REMOVED = torch.tensor([0.0, -torch.inf, 0.0, 0.0]).double()  # bias of edges into 0, 1, 2, 2
@@ -254,7 +241,7 @@ def with_edges(edge_dim: int | None, edge_feat: Tensor | None) -> Tensor:
 def test_attention_refuses_what_does_not_fit() -> None:
     refuses("8 features do not divide into 3 heads", MultiHeadAttention, 8, 3)
     refuses("num_heads must be at least 1, got 0", MultiHeadAttention, 8, 0)
-    refuses("head_feats must be at least 1, got 0", build, head_feats=0)
+    refuses("edge_dim must be at least 1, got 0", build, edge_dim=0)
     refuses(r"attn_drop must lie in \[0, 1\), got 1.5", build, attn_drop=1.5)
     refuses("unknown backend 'cuda'", build, backend="cuda")
     refuses(r"symmetric_init needs .*in_feats=\(3, 4\)", build, (3, 4), symmetric_init=True)

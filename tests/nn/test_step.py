@@ -136,7 +136,6 @@ def test_step_refuses_what_does_not_fit() -> None:
     refuses("residual=False needs norm='post' or norm=None", make, residual=False, norm="pre")
     refuses(f"{WIDTHS}8, but transition has 6", make, ATTENTION, PositionwiseTransition(6, 12))
     refuses(f"{WIDTHS}sources .* has 6", make, MultiHeadAttention((6, 8), 2))
-    refuses(f"{WIDTHS}output .* has 4", make, MultiHeadAttention(8, 2, out_feats=4))
     refuses(
         f"{WIDTHS}destinations of cross_attention has 6",
         make,

@@ -241,13 +241,6 @@ def test_event_driven_with_other_layers_in_the_place_of_attention(step: str) -> 
         same_as_reference(layer, layout, normal(layout.num_src, FEATS, seed=60), **edges)
 
 
-def test_event_driven_graph_ids_divide_the_record() -> None:
-    layout, feat = Window(1).layout([14]), normal(14, FEATS, seed=60)
-    ids = torch.tensor([7] * 9 + [3] + [0] * 4)
-    found = same_as_reference(build(rule=EventDriven(0.3)), layout, feat, graph_ids=ids)
-    assert found[3].shape == found[4].shape == (3,)
-
-
 def test_event_driven_without_nodes_or_with_one() -> None:
     layer = build()
     for nodes in (0, 1):

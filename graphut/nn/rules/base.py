@@ -27,25 +27,6 @@ class BatchIndex(NamedTuple):
     graph: Tensor  #: (N,) int64, the graph of each node
     num_graphs: int  #: every id in `graph` is below it
 
-    def renamed(self, graph_ids: Tensor | None) -> BatchIndex:
-        """Return a `BatchIndex` with the graphs `graph_ids` of the nodes; None: this one."""
-        if graph_ids is None:
-            return self
-        if not isinstance(graph_ids, torch.Tensor):
-            raise TypeError(f"graph_ids must be a tensor, got {type(graph_ids).__name__}")
-        if graph_ids.shape != self.graph.shape or graph_ids.dtype != torch.int64:
-            raise ValueError(
-                f"graph_ids must be {tuple(self.graph.shape)} int64, one for each node; got "
-                f"{tuple(graph_ids.shape)} of {graph_ids.dtype}"
-            )
-        if not graph_ids.numel():
-            return self
-        # Renumbered, because ids may be large, for example in a database.
-        ids, graph = graph_ids.to(self.graph.device).unique(return_inverse=True)
-        if ids[0] < 0:
-            raise ValueError(f"graph_ids must be 0 or more, got {int(ids[0])}")
-        return BatchIndex(graph, len(ids))
-
 
 def batch_index(layout: EdgeLayout) -> BatchIndex:
     """Return the graph of each destination node as a `BatchIndex`."""

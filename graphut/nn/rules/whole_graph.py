@@ -15,9 +15,9 @@ class Global(HaltingRule):
 
     The inner rule, `rule`, decides from the mean halting probability of the graph; `Convergence`
     decides from the mean change of the states. This is `act_type="global"` of tensor2tensor;
-    IterGNN (arXiv 2010.13547) halts whole graphs too. Graphs come from the DGL batch or from
-    `graph_ids`. A causal decoder cannot use the rule, because a token's number of steps would
-    depend on later tokens.
+    IterGNN (arXiv 2010.13547) halts whole graphs too. Graphs are those of
+    the DGL batch or of the layout. A causal decoder cannot use the rule, because a token's number
+    of steps would depend on later tokens.
 
     Examples
     --------

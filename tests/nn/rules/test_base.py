@@ -19,8 +19,7 @@ from graphut.nn import (
     Threshold,
     parse_rule,
 )
-from graphut.nn.rules.base import RuleState, StepRows, batch_index
-from graphut.topology import Complete
+from graphut.nn.rules.base import RuleState, StepRows
 from tests.helpers import gradients, normal, refuses
 
 shares = st.floats(1e-6, 1.0 - 1e-6)
@@ -56,10 +55,9 @@ def test_parse_rule_reads_what_spec_writes(rule: HaltingRule) -> None:
             "act:threshold=0.5,threshold=0.6",
             "'act' has the setting 'threshold' twice: give it once",
         ),
-        ("convergence:patience=99999999999999999999", r"patience must be below 2\*\*63, got 9"),
         ("global:" * 2000 + "act", "'global' cannot contain another 'global'"),
         ("event_driven:tol=-1", "tol must be 0, or at least 1e-15 and finite, got -1.0"),
-        ("event_driven:max_rounds=-1", r"max_rounds must be 0 or more and below 2\*\*63, got -1"),
+        ("event_driven:max_rounds=-1", "max_rounds must be 0 or more, got -1"),
         ("global:event_driven", "Global cannot contain EventDriven"),
         *((f"threshold:threshold={x}", rf"in \(0, 1\], got {x}") for x in (0.0, -1.0, 1.01, "nan")),
         (
@@ -76,15 +74,6 @@ def test_parse_rule_reads_what_spec_writes(rule: HaltingRule) -> None:
 )
 def test_parse_rule_says_what_is_wrong(text: str, words: str) -> None:
     refuses(words, parse_rule, text)
-
-
-def test_batch_index_refuses_wrong_ids() -> None:
-    renamed = batch_index(Complete().layout([3])).renamed
-    words = r"graph_ids must be \(3,\) int64, one for each node; got \(2,\) of"
-    refuses(words, renamed, torch.tensor([0, 1]))
-    refuses("got .* of torch.float32", renamed, torch.zeros(3))
-    refuses("graph_ids must be 0 or more, got -1", renamed, torch.tensor([0, -1, 0]))
-    refuses("graph_ids must be a tensor, got list", renamed, [0, 1, 0])
 
 
 @dataclass(frozen=True)

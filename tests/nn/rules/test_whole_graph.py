@@ -1,5 +1,4 @@
 import pytest
-import torch
 
 from graphut.nn import ACT, Convergence, Global, HaltingRule, PonderNet
 from graphut.topology import Complete
@@ -23,14 +22,10 @@ def test_global_of_graphs_of_one_node_is_the_other_rule(rule: HaltingRule) -> No
     assert_same(both.run(engine), alone.run(engine))
 
 
-def test_global_graphs_are_those_of_the_batch_or_are_given() -> None:
+def test_global_graphs_are_those_of_the_batch() -> None:
     case = build_case(rule=Global(), lengths=[4, 5])
-    ids = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1, 1])
-    given = {**case.arguments, "graph_ids": ids}
     batched = engine(case.layer, Complete().graph([4, 5]), case.feat, **case.arguments)
-    assert_same(engine(case.layer, case.graph, case.feat, **given), batched)
-    given["graph_ids"] = torch.zeros_like(ids)
-    assert len(engine(case.layer, case.graph, case.feat, **given)[1].unique()) == 1
+    assert_same(engine(case.layer, case.graph, case.feat, **case.arguments), batched)
 
 
 def test_global_weights_and_reads_as_the_other_rule() -> None:
