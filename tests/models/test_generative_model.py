@@ -106,7 +106,12 @@ def test_generate_gives_the_attention_of_the_tokens_it_chose(
     output = model(
         model.sentence_graph(SOURCES, [answer.tokens for answer in found]), get_attention=True
     )
+    scores = output.logits.detach().log_softmax(-1)
+    rows = scores.split([len(answer.tokens) + 1 for answer in found])
     for number, answer in enumerate(found):
+        chosen = torch.tensor([*answer.tokens, EOS][: len(answer.steps)])
+        likely = rows[number][: len(chosen)].gather(1, chosen[:, None])
+        assert answer.score == pytest.approx(float(likely.sum()), abs=1e-10)
         assert answer.encoder is not None and answer.decoder is not None
         inner = slice(1, -1) if add_bos_eos else slice(None)
         assert answer.encoder.steps.tolist()[inner] == answer.source_steps
