@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from graphut.experiments.cli import main
+from tests.experiments.training.together import run_together
 from tests.helpers import read_rows
 
 FOLDER = Path(__file__).parents[2] / "examples" / "benchmarks"
@@ -91,3 +92,16 @@ def test_gpu_compares_models_and_needs_a_device(
     rows = script["bench_recurrence"]("4x2-5", 16, -1.0, 1, "cpu")
     rows += script["bench_waking"](4, 16, 1, "cpu")
     assert len(rows) == 6 and all(row["ms"] > 0 for row in rows) and rows[4]["error"] < 1e-5
+
+
+def test_parts_compares_and_counts_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "set_num_threads", lambda number: None)  # a fork would wait for them
+    monkeypatch.syspath_prepend(FOLDER)
+    script: dict[str, Any] = runpy.run_path(str(FOLDER / "parts.py"))
+
+    def check() -> None:
+        rows = script["bench_parts"]("grid", 60, dim=4, heads=2, repeats=1)
+        sent = [row["value"] for row in rows[2:]]
+        assert len(sent) == 8 and sent == sorted(sent, reverse=True) and sent[0] > sent[-1]
+
+    run_together(check, tmp_path)

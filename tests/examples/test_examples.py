@@ -137,8 +137,12 @@ def test_stream_edges_updates_fewer_nodes_than_a_new_start(
 
 def test_circuit_wave_draws_flips(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder, out = str(tmp_path / "run"), tmp_path / "wave.png"
+    config = UniversalGraphTransformerConfig(
+        num_kinds=10, classes=2, d_model=16, d_hidden=16, adaptive=False, step_signal="none",
+        inject_input=True, quantize=1, evaluation_rule="event_driven",
+    )  # fmt: skip
     torch.manual_seed(0)
-    circuit_model().save_pretrained(folder)
+    UniversalGraphTransformer(config).save_pretrained(folder)
     assert run("circuit_wave", folder, "adder-4", "--flips", "3", "--out", str(out)) == 0
     size, start, *flips = capsys.readouterr().out.splitlines()
     assert size == "adder-4: 29 gates and inputs, 9 levels"
@@ -146,14 +150,6 @@ def test_circuit_wave_draws_flips(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert len(flips) == 3 and all("gates change" in line for line in flips)
     assert out.read_bytes().startswith(b"\x89PNG")
     assert run("circuit_wave", folder, "adder-4", "--flips", "0") == 2
-
-
-def circuit_model() -> UniversalGraphTransformer:
-    config = UniversalGraphTransformerConfig(
-        num_kinds=10, classes=2, d_model=16, d_hidden=16, adaptive=False, step_signal="none",
-        inject_input=True, quantize=1, evaluation_rule="event_driven",
-    )  # fmt: skip
-    return UniversalGraphTransformer(config)
 
 
 @pytest.mark.data
@@ -195,13 +191,7 @@ def test_node_classification_trains_every_model(
     assert len(third.x) == 1101 and third.edges.shape == (2, 2200)
     assert {k: len(x) for k, x in third.parts.items()} == {"train": 80, "val": 500, "test": 521}
     small = [
-        "--epochs",
-        "2",
-        "--width",
-        "8",
-        "--max-steps",
-        "2",
-        "--out",
+        *["--epochs", "2", "--width", "8", "--max-steps", "2", "--out"],
         str(tmp_path / "out.csv"),
     ]
     assert run("node_classification", str(tmp_path / "a.npz"), "--models", *models, *small) == 0

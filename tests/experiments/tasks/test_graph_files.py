@@ -225,10 +225,6 @@ def test_write_arrays_of_a_dataset_and_of_pairs(tmp_path: Path) -> None:
     pairs = [(dgl.rand_graph(1, 1), torch.tensor(k)) for k in range(3)]
     read = read_graphs(write_arrays(pairs, tmp_path / "graphs"))
     assert [(each.by_node, each.labels) for each in read] == [(False, [str(k)]) for k in range(3)]
-    for graph, label in pairs:
-        graph.ndata.update(label=label[None], train_mask=torch.tensor([True]))
-    read = read_graphs(write_arrays([graph for graph, _ in pairs], tmp_path / "nodes"))
-    assert [(each.by_node, each.labels) for each in read] == [(True, [str(k)]) for k in range(3)]
 
 
 def test_write_arrays_refuses_and_writes_nothing(tmp_path: Path) -> None:
