@@ -110,7 +110,6 @@ class RunRecord:
 
     run: Run
     weights: int  # number of learned parameters
-    machines: list[dict[str, Any]]  # by `describe_machine`
     progress: Progress
     training_accuracy: float  # share of correct labels in the last epoch, with teacher forcing
 
@@ -124,7 +123,7 @@ class RunRecord:
         weights = sum(parameter.numel() for parameter in run.model().parameters())
         with reraise_for_file(path):
             progress = Progress.replayed(lines, run.training, run.learner_kind.evaluation)
-            return cls(run, weights, [*run.machines], progress, lines[-1]["accuracy"])
+            return cls(run, weights, progress, lines[-1]["accuracy"])
 
     @cached_property
     def setup(self) -> Setup:
@@ -183,10 +182,6 @@ class RunRecord:
         """Return a CSV row, by column, for the evaluation of test set `name` with `options`."""
         progress = self.progress
         assert progress.best is not None  # an epoch is complete
-        machines = {
-            key: "; ".join(dict.fromkeys(str(m[key]) for m in self.machines if m.get(key)))
-            for key in dict.fromkeys(key for machine in self.machines for key in machine)
-        }
         return {
             "task": self.setup.task,
             "preset": self.setup.preset,
@@ -203,7 +198,7 @@ class RunRecord:
             "minutes": progress.seconds / 60,
             "training_accuracy": self.training_accuracy,
             "validation": progress.best.rank[0],
-            **machines,
+            **self.run.machine,
         }
 
 

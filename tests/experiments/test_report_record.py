@@ -35,7 +35,6 @@ def test_run_record_of_a_folder(runs: dict[str, Path]) -> None:
     assert (progress.epoch, progress.update) == (2, 4) == (len(lines), lines[-1]["update"])
     assert record.end == "all epochs are done"
     assert record.training_accuracy == lines[-1]["accuracy"]
-    assert record.machines == [describe_machine(run.model().device)]
     best = max((line["validation"] for line in lines), key=lambda v: v["token_accuracy"])
     assert lines[progress.best_epoch - 1]["validation"] == best == progress.best.metrics
     found = read_json(runs["fixed"] / "evaluation-test.json")
@@ -84,10 +83,7 @@ def test_run_record_names_no_folder_of_this_machine(tmp_path: Path) -> None:
     assert str(tmp_path) not in str([command, record.row("test", {}, {})])
 
 
-def test_run_record_row_has_all_machines(copied: Path) -> None:
-    machines = (run := Run.open(copied)).machines
-    run.trained_on(machines[0]).trained_on({**machines[0], "gpu": "Loom 1"}).write()
+def test_run_record_row_has_the_machine_and_no_lists(copied: Path) -> None:
     row = record_of(copied).row("test", {"beam_size": 4}, {"examples": 4, "by_length": []})
-    found = row["gpu"], row["cpu"], row["torch"]
-    assert found == ("Loom 1", machines[0]["cpu"], torch.__version__)
+    assert describe_machine(torch.device("cpu")).items() <= row.items()
     assert (row["eval_options"], row["examples"]) == ("--beam-size 4", 4) and "by_length" not in row

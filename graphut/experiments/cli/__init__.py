@@ -20,14 +20,6 @@ COMMANDS = {
     "topology": "describe and draw a topology, or compare several in training",
 }
 
-_THREADS = [
-    "",
-    "environment variables:",
-    "  OMP_NUM_THREADS  number of threads",
-    "  GOMP_SPINCOUNT   how often a waiting thread checks for work before it sleeps",
-    "                   (default: 30000, unless OMP_WAIT_POLICY is set)",
-]
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line, by default the arguments of the process, and return its exit status.
@@ -93,7 +85,7 @@ def _message(error: Exception) -> str:
 
 
 def _parser() -> Parser:
-    note = "\n".join(["graphut COMMAND --help lists the options.", *_THREADS])
+    note = "graphut COMMAND --help lists the options; OMP_NUM_THREADS is the number of threads."
     description = "Universal Transformers on graphs."
     parser = word_parser("graphut", "command", COMMANDS, note, description=description)
     parser.add_argument("--version", action="version", version=f"graphut {__version__}")

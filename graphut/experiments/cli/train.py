@@ -3,6 +3,7 @@
 import shlex
 from argparse import Namespace
 from collections.abc import Mapping
+from dataclasses import replace
 from textwrap import fill
 from typing import Any
 
@@ -28,10 +29,9 @@ def main(arguments: Namespace) -> int:
     """
     folder, device = arguments.out, pick_device(arguments.device)
     if is_first():
-        run, task = (
-            (arguments.run, arguments.run.task()) if arguments.resume else _create(arguments)
-        )
-        run = run.trained_on(describe_machine(device)).write()
+        resumed = arguments.run if arguments.resume else None
+        run, task = _create(arguments) if resumed is None else (resumed, resumed.task())
+        run = replace(run, machine=describe_machine(device)).write()
     barrier()
     if not is_first():
         run = Run.open(folder)

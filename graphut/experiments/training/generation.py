@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from shutil import get_terminal_size
 from statistics import fmean
+from textwrap import TextWrapper
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -161,15 +163,14 @@ def generate(
 
 def steps_table(label: str, tokens: Sequence[str], steps: Sequence[str]) -> str:
     """Return lines of tokens, with their numbers of steps below, that fit into the terminal."""
-    columns = list(zip(tokens, steps, strict=True))
-    available = get_terminal_size().columns - _LABEL_WIDTH
-    rows, used = [[label, "steps"]], 0
-    for column in columns:
-        width = max(map(len, column))
-        if used and used + width > available:
-            rows.append([label, "steps"])
-            used = 0
-        start = _LABEL_WIDTH + used
-        rows[-1] = [f"{line:{start}}{cell}" for line, cell in zip(rows[-1], column, strict=True)]
-        used += width + 1
-    return "\n".join(line.rstrip() for lines in rows for line in lines)
+    widths = [max(map(len, column)) for column in zip(tokens, steps, strict=True)]
+    room = max(1, get_terminal_size().columns - _LABEL_WIDTH)
+    wrapper = TextWrapper(room, break_long_words=False, break_on_hyphens=False)
+    rows = []
+    for name, cells in ((label, tokens), ("steps", steps)):
+        # Cells without spaces, of the same width in both rows, are wrapped at the same places.
+        words = (x.replace(" ", "\0").ljust(n, "\0") for x, n in zip(cells, widths, strict=True))
+        lines = wrapper.wrap(" ".join(words)) or [""]
+        rows.append([f"{name:{_LABEL_WIDTH}}{line}" for line in lines])
+    both = chain.from_iterable(zip(*rows, strict=True))
+    return "\n".join(line.replace("\0", " ").rstrip() for line in both)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -92,7 +92,7 @@ class Run(SavedModel):
     version: str  # version of graphut that began the run
     digests: dict[str, str]  # SHA-256 of the data, by the names of the task's paths
     imports: tuple[str, ...] = ()  # modules with the user's own tasks, topologies or rules
-    machines: tuple[dict[str, Any], ...] = ()  # that trained it, by `describe_machine`
+    machine: dict[str, Any] = field(default_factory=dict)  # that trained it: `describe_machine`
 
     @classmethod
     def create(
@@ -122,11 +122,6 @@ class Run(SavedModel):
             imports=tuple(imports),
         ).write()
 
-    def trained_on(self, machine: dict[str, Any]) -> Run:
-        """Return this run with a machine, as `describe_machine` returns it, among its machines."""
-        others = (other for other in self.machines if other != machine)
-        return replace(self, machines=(*others, machine))
-
     @classmethod
     def open(cls, folder: str | Path) -> Run:
         """Read the run in a folder.
@@ -155,7 +150,7 @@ class Run(SavedModel):
                 str(state["graphut"]),
                 dict(state["digests"]),
                 imports,
-                tuple(map(dict, state.get("machines", ()))),  # older runs have none
+                dict(state.get("machine", {})),
             )
 
     def write(self) -> Run:
@@ -167,7 +162,7 @@ class Run(SavedModel):
             "training": asdict(self.training),
             "digests": self.digests,
             "imports": self.imports,
-            "machines": self.machines,
+            "machine": self.machine,
         }
         write_json(self.folder / RUN, description)
         return self

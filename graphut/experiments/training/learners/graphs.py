@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from graphut.experiments.messages import pluralize
+from graphut.experiments.messages import is_share, percent, pluralize
 from graphut.experiments.tasks import GraphTask, LabelledGraph, Vocabulary
 from graphut.experiments.tasks.graph_files import read_graphs
 from graphut.experiments.tasks.raw_graph import RawGraph, keep_labels
@@ -51,33 +51,24 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
     }
     rank_by = ("rank",)
     target_metric = "score"
-    summary = "{measures}; mean steps {steps:.2f}{depth}"
+    summary = "{measured}"
 
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
-        """Compute `rank`, greater for a better model, `score` and texts for the summary line.
+        """Compute `rank`, greater for a better model, `score` and the summary line.
 
         Among equally accurate models, the last one halts best. The score is the geometric mean of
         the probabilities: nodes still learn when to halt after all their answers are correct.
         """
-        names = {
-            "accuracy": "accuracy {:.2%}",
-            "graph_accuracy": "{:.2%} of graphs without a wrong answer",
-            "macro_f1": "macro F1 {:.4g}",
-            "auc": "AUC {:.4g}",
-        }
-        rank, likely = metrics["accuracy"], metrics["log_probability"]
-        score = exp(likely)
+        rank, score = metrics["accuracy"], exp(metrics["log_probability"])
         if metrics["mae"] is not None:
-            names, rank = {"mae": "MAE {:.4g}", "r2": "R2 {:.4g}"}, likely
-            score = metrics["r2"] or 0.0
-        measures = [
-            text.format(metrics[name]) for name, text in names.items() if metrics[name] is not None
-        ]
-        correlation, ratio = metrics["rank_correlation"], metrics["work_ratio"]
-        depth = "" if correlation is None else f", rank correlation with depth {correlation:.3f}"
-        depth += "" if ratio is None else f", work {ratio:.2f} of what is needed"
-        return {"rank": rank, "score": score, "measures": ", ".join(measures), "depth": depth}
+            rank, score = metrics["log_probability"], metrics["r2"] or 0.0
+        measured = ", ".join(
+            f"{name.replace('_', ' ')} {percent(x) if is_share(name) else f'{x:.4g}'}"
+            for name, x in metrics.items()
+            if x is not None
+        )
+        return {"rank": rank, "score": score, "measured": measured}
 
     def prepare(self, task: GraphTask) -> None:
         """Store mean and standard deviation of the training labels in a model for values."""
