@@ -150,7 +150,6 @@ class UniversalTransformerConfig(ModelConfig):
 
     source_vocab: int = option(MISSING, "size of the source vocabulary", least=3)
     target_vocab: int = option(MISSING, "size of the target vocabulary", least=3)
-    tie_output: bool = option(True, "use the target embedding as output projection")
     add_bos_eos: bool = option(False, "put <bos> before and <eos> after every source")
     source_positions: Literal["start", "both"] = option(
         "start",
@@ -198,7 +197,6 @@ class UniversalTransformerLMConfig(ModelConfig):
     """The configuration of a `UniversalTransformerLM`."""
 
     vocab_size: int = option(MISSING, "size of the vocabulary", least=3)
-    tie_output: bool = option(True, "use the embedding as output projection")
     topology: str = option("causal", "tokens that a token attends to")
 
     decodes = True

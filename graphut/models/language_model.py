@@ -44,8 +44,7 @@ class UniversalTransformerLM(GenerativeModel):
         self.embedding = nn.Embedding(config.vocab_size, config.d_model)
         self.decoder = make_recurrence(config, causal=True)
         self.output = nn.Linear(config.d_model, config.vocab_size)
-        if config.tie_output:
-            self.output.weight = self.embedding.weight
+        self.output.weight = self.embedding.weight  # tied
         self.reset_parameters()
 
     def forward(

@@ -82,8 +82,7 @@ class UniversalTransformer(GenerativeModel):
             extra_nodes=self.decoder_topology.has_extra_nodes,
         )
         self.output = nn.Linear(config.d_model, config.target_vocab)
-        if config.tie_output:
-            self.output.weight = self.target_embedding.weight
+        self.output.weight = self.target_embedding.weight  # tied
         self.reset_parameters()
 
     def sentence_graph(self, sources: Sentences, targets: Sentences | None = None) -> DGLGraph:

@@ -104,7 +104,6 @@ CASES = {
         STEP
         | {
             "decoder_topology": ("causal", "window:2&causal"),
-            "tie_output": (True, False),
             "share_embeddings": (True, False),
             "add_bos_eos": (False, True),
             "source_positions": ("start", "both"),
@@ -118,7 +117,6 @@ CASES = {
         | {
             "topology": ("causal", "window:2&causal"),
             "scale_by_degree": (False, True),
-            "tie_output": (True, False),
         },
     ),
 }

@@ -16,9 +16,7 @@ from tests.models.cases import SOURCES, build_model, logits_of, small
 BIAS = "output.bias"
 SHAPES: list[dict[str, Any]] = [
     {},
-    {"tie_output": False},
     {"share_embeddings": True},
-    {"share_embeddings": True, "tie_output": False},
     {"source_vocab": 9, "norm": "pre", "transition": "sepconv"},
     {"adaptive": False, "decoder_topology": "window:2&causal"},
     {"share_weights": False, "adaptive": False, "scale_by_degree": True, "norm": "pre"},
@@ -59,9 +57,8 @@ def test_from_pretrained_restores_the_model(options: dict[str, Any], tmp_path: P
     assert torch.equal(logits_of(again), logits_of(model))
     assert again.generate(SOURCES, max_length=5) == model.generate(SOURCES, max_length=5)
     assert len(list(again.parameters())) == len(list(model.parameters()))
-    tied, shared = again.config.tie_output, again.config.share_embeddings
-    assert (again.output.weight is again.target_embedding.weight) == tied
-    assert (again.source_embedding is again.target_embedding) == shared
+    assert again.output.weight is again.target_embedding.weight
+    assert (again.source_embedding is again.target_embedding) == again.config.share_embeddings
 
 
 def test_from_pretrained_takes_the_dtype_of_the_weights(tmp_path: Path) -> None:
