@@ -354,11 +354,8 @@ class CircuitSimulate(DrawnTask, GraphTask):
 
     def _check_values(self) -> None:
         _ = self._sizes
-
-    def check_files(self) -> None:
-        """Raise an error if there is no such test circuit."""
         for name in self._names:
-            find_circuit(name)
+            find_circuit(name)  # which raises an error
 
     @property
     def _names(self) -> list[str]:

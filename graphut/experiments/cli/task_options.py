@@ -73,7 +73,6 @@ def _check_new(task: str, options: Mapping[str, Any]) -> None:
     kind = TASKS[task]
     built = build(kind, options)
     built.check_choice(build(TrainingConfig, options).choose_by)
-    built.check_files()
     sizes: dict[str, Any] = {name: _MANY for name in _SIZES if name in kind.from_data}
     if isinstance(answer_at := getattr(kind, "answer_at", None), str):  # declared, not read
         sizes["answer_at"] = answer_at

@@ -166,11 +166,6 @@ class Task(CheckedConfig, ABC):
         values = {name: getattr(self, name) for name, kind in kinds if Path in get_args(kind)}
         return {name: path for name, path in values.items() if path is not None}
 
-    def check_files(self) -> None:
-        """Raise `FileNotFoundError` if an option names a file or a folder that does not exist."""
-        if not all(Path(path).exists() for path in self.paths.values()):
-            self.load("validation")  # its error says what to give, or where to get the data
-
     def check_config(self, config: ModelConfig) -> None:
         """Raise `ValueError` if a model of this configuration cannot process the user's data."""
 

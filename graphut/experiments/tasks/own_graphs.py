@@ -13,7 +13,7 @@ from graphut._files import reraise_for_file
 from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph
 from graphut.experiments.tasks.presets import OWN_GRAPHS
-from graphut.experiments.tasks.raw_graph import MASK_OF, RawGraph, find_graph_files, keep_labels
+from graphut.experiments.tasks.raw_graph import MASK_OF, RawGraph, keep_labels
 from graphut.models.checked_config import option
 from graphut.models.graph_columns import ONE_WAY, is_one_way
 from graphut.vocabulary import Vocabulary
@@ -100,10 +100,6 @@ class Graphs(GraphTask):
     def edge_feats(self) -> int:
         widths = (file.graph.num_edge_feats for file in self._files)
         return next(filter(None, widths), 0)
-
-    def check_files(self) -> None:
-        if not Path(self.data).exists():
-            find_graph_files(self.data)  # says what to name
 
     def load(self, part: str) -> list[LabelledGraph]:
         """Return the graphs that have labels in `part`, such as "train", without other labels."""

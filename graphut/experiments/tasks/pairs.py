@@ -12,7 +12,7 @@ from graphut.experiments.tasks.base import PARTS, Pair, PairTask, hold_out
 from graphut.experiments.tasks.files import read_text
 from graphut.models.checked_config import option
 from graphut.models.config import ModelConfig, UniversalTransformerConfig
-from graphut.subwords import BYTES, Subwords, tokenizers_package
+from graphut.subwords import BYTES, Subwords
 from graphut.vocabulary import Characters, Vocabulary
 
 _FEW = 1000
@@ -88,11 +88,6 @@ class Pairs(PairTask):
 
     def _check_values(self) -> None:
         self._check("characters", not (self.characters and self.subwords), "False with subwords")
-
-    def check_files(self) -> None:
-        super().check_files()
-        if self.subwords:
-            tokenizers_package()
 
     @cached_property
     def source_vocabulary(self) -> Vocabulary:

@@ -7,11 +7,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Literal
 
-from graphut.experiments.tasks.base import PARTS, Pair, PairTask
+from graphut.experiments.tasks.base import Pair, PairTask
 from graphut.experiments.tasks.files import lines_of, read_text
 from graphut.experiments.tasks.presets import model_size, with_baselines
 from graphut.models.checked_config import option
-from graphut.subwords import BYTES, Subwords, needed_package, tokenizers_package
+from graphut.subwords import BYTES, Subwords, needed_package
 
 sacrebleu_package = partial(needed_package, "sacrebleu", "BLEU needs")
 _MULTI30K = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
@@ -57,14 +57,8 @@ class TranslationTask(PairTask):
         """The vocabulary of subwords, which both languages share."""
         return Subwords.learn(chain(*self.sides("train")), self.subwords, self.is_tokenized)
 
-    def check_files(self) -> None:
-        super().check_files()
-        for part in PARTS:
-            self.sides(part)
-        tokenizers_package()
-        sacrebleu_package()
-
     def load(self, part: str) -> list[Pair]:
+        sacrebleu_package()  # the first evaluation would miss it an epoch later
         pairs = [*zip(*map(self.source_vocabulary.read_all, self.sides(part)), strict=True)]
         if part != "train":
             return pairs
