@@ -1,7 +1,7 @@
 """A stand-in for a GPU, on which launches and waits are counted.
 
 Tensors that are moved to "cuda" or "cuda:1" report this device, and each operation on them is
-counted: the kernels that torch launches for it, and a wait if the host needs a value from the
+counted: a launch for each, and a wait if the host needs a value from the
 device. Results are correct: torch's kernels run on the CPU, and Triton's in its interpreter.
 
     with gpu_stand_in() as gpu:
@@ -30,7 +30,6 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 from torch import Tensor
-from torch.nn.functional import dropout
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
@@ -46,13 +45,6 @@ NO_LAUNCH = {
     *("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"),
     *("_unsafe_view", "_reshape_alias", "lift_fresh", "detach", "alias", "set_"),
     *("squeeze_", "unsqueeze_", "transpose_", "t_"),
-}
-# Operations for which torch launches two kernels: most of them copy their input first. Not so
-# `index_add`, which backward passes do in place on a GPU.
-TWO_LAUNCHES = {
-    *("masked_fill", "index_copy", "index_fill", "index_put", "scatter", "scatter_add"),
-    *("slice_backward", "select_backward", "constant_pad_nd"),
-    "native_layer_norm_backward",
 }
 # Operations after which the host has to know a number, or the shape of the result.
 WAITS = {
@@ -166,9 +158,9 @@ class StandIn:
         """Count a wait."""
         self.waits.append(Event(name, _line()))
 
-    def launch(self, name: str, times: int = 1) -> None:
-        """Count launches of a kernel."""
-        self.launches += [Event(name, _line())] * times
+    def launch(self, name: str) -> None:
+        """Count a launch of a kernel."""
+        self.launches.append(Event(name, _line()))
 
     def send(self, host: Tensor, device: Tensor) -> None:
         """Start a copy from `device` to pinned memory, which arrives with the next event."""
@@ -228,8 +220,6 @@ class _Calls(TorchFunctionMode):
             args, kwargs = tree_map(lambda x: META if _is_device(x) else x, (args, kwargs))
             with self._gpu.on(self._gpu.current if index is None else index):
                 return self.__torch_function__(func, types, args, kwargs)
-        if func is dropout and isinstance(args[0], DeviceTensor):
-            return _dropout(*args, **kwargs)
         if func is Tensor.cuda:
             return self.__torch_function__(Tensor.to, types, (args[0], "cuda"))
         if func is Tensor.is_pinned:
@@ -305,11 +295,7 @@ class _Operations(TorchDispatchMode):
         if name in WAITS or by_mask or of_unknown_size:
             self._gpu.wait(name)
         if name != "_local_scalar_dense":
-            self._gpu.launch(name, 2 if name in TWO_LAUNCHES else 1)
-
-
-def _dropout(rows: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
-    return torch.native_dropout(rows, p, True)[0] if p and training else rows  # as on a GPU
+            self._gpu.launch(name)
 
 
 def _is_device(x: Any) -> bool:
@@ -355,7 +341,6 @@ def gpu_stand_in(*, arrives: Callable[[], bool] = lambda: True) -> Iterator[Stan
         patch.setattr(torch.cuda, "is_initialized", lambda: True)
         patch.setattr(torch.cuda, "is_current_stream_capturing", lambda: gpu.is_capturing)
         patch.setattr(torch.cuda, "current_stream", gpu.stream)
-        patch.setattr(torch.cuda, "synchronize", lambda *_: gpu.wait("synchronize"))
         if INTERPRET:
             skip_unless_kernels_run()
             _launch_kernels(gpu, patch)

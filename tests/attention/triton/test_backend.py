@@ -69,11 +69,3 @@ def test_uses_triton_refuses_a_node_without_in_edges() -> None:
     assert uses_triton("triton", layout, 2, like, allow_zero_in_degree=True)
     with pytest.raises(ValueError, match=r"no in-edge to attend to \(node 1\)"):
         uses_triton("triton", layout, 2, like, allow_zero_in_degree=False)
-
-
-@pytest.mark.gpu
-def test_uses_triton_on_a_gpu_for_dtypes_of_the_kernels() -> None:
-    for dtype, takes in ((torch.float32, True), (torch.float64, False)):
-        like = torch.zeros(5, 4, dtype=dtype, device="cuda")
-        layout = Causal().layout([3, 2])
-        assert uses_triton("auto", layout, 2, like, allow_zero_in_degree=False) is takes

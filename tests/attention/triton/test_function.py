@@ -6,10 +6,9 @@ from torch import Tensor
 
 pytest.importorskip("triton", reason="needs triton")
 
-from graphut.attention import EdgeLayout, edge_attention
-from graphut.topology import Causal, Complete, Window, parse
+from graphut.attention import EdgeLayout
+from graphut.topology import Causal, Complete, Window
 from tests.attention.naive import GRAPHS, hubs
-from tests.attention.triton.bfloat16 import mend_bfloat16
 from tests.attention.triton.cases import (
     DEVICE,
     SHAPES,
@@ -21,7 +20,6 @@ from tests.attention.triton.cases import (
     everything,
 )
 from tests.helpers import assert_same, no_device_waits, normal, relative_error
-from tests.topology.catalogue import ALL
 
 FRONTIERS = {"none": [], "some": [0, 2, 3]}
 # Most gradients of queries there are differences of two numbers that are the same.
@@ -56,12 +54,9 @@ def test_attend_head_sizes(shape: str, widths: tuple[int, int]) -> None:
     agrees(SHAPES[shape], drawn(SHAPES[shape], widths=widths, heads=3))
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("graph", ["intervals", "rows"])
-def test_attend_half_is_at_most_three_times_as_far_off_as_dense_half(
-    graph: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mend_bfloat16(monkeypatch)
+def test_attend_half_is_at_most_three_times_as_far_off_as_dense_half(graph: str) -> None:
+    dtype = torch.float16  # in products, Triton's interpreter takes bfloat16 for integers
     layout = {"intervals": Causal().layout([20, 14]), "rows": hubs(12, 12, 80)}[graph]
     tensors = drawn(layout, widths=(16, 16), dtype=dtype)
     exact = by_masks(layout, [x.float() for x in tensors])
@@ -98,21 +93,6 @@ def test_attend_to_views_into_one_projection(shape: str) -> None:
         assert_same([found], by_masks(layout, views)[:1], 1e-5)
 
 
-def test_attend_makes_only_wanted_gradients() -> None:
-    layout = GRAPHS["causal"]
-    query, key, value = drawn(layout)
-    found = by_kernels(layout, [query, key.detach(), value.detach()])
-    assert_same(found, by_masks(layout, [query, key.detach(), value.detach()]), 1e-5)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("spec", ALL)
-def test_attend_every_topology(spec: str) -> None:
-    layout = parse(spec).layout([ALL[spec], 1])
-    tensors = drawn(layout, heads=1)
-    assert_same(by_kernels(layout, tensors), by_masks(layout, tensors), 1e-5)
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("widths", WIDTHS, ids=str)
 @pytest.mark.parametrize("graph", LARGE)
@@ -121,7 +101,9 @@ def test_attend_on_gpu_is_exact_in_float32(graph: str, widths: tuple[int, int]) 
     nodes = torch.arange(0, layout.num_dst, 3)
     tensors = drawn(layout, nodes.numel(), widths=widths)
     options = everything(layout) | {"frontier": nodes, "scale": widths[0] ** -0.5}
-    assert_same(by_kernels(layout, tensors, **options), by_masks(layout, tensors, **options), 2e-5)
+    found, again = (by_kernels(layout, tensors, **options) for _ in range(2))
+    assert_same(found, by_masks(layout, tensors, **options), 2e-5)
+    assert all(map(torch.equal, found, again))
 
 
 @pytest.mark.gpu
@@ -140,14 +122,6 @@ def test_attend_on_gpu_half_is_at_most_three_times_as_far_off_as_dense_half(
         assert relative_error(a, truth) <= 3 * relative_error(b, truth)  # as FlashAttention allows
 
 
-@pytest.mark.gpu
-@pytest.mark.parametrize("graph", LARGE)
-def test_attend_on_gpu_gives_the_same_bits_twice(graph: str) -> None:
-    layout = LARGE[graph]
-    runs = [by_kernels(layout, drawn(layout), **everything(layout)) for _ in range(2)]
-    assert all(torch.equal(a, b) for a, b in zip(*runs, strict=True))
-
-
 def step(layout: EdgeLayout, tensors: list[Tensor], **options: Any) -> None:
     out = attend(layout, *tensors, scale=0.125, **options)
     torch.autograd.grad(out, tensors, out.detach())
@@ -163,14 +137,6 @@ def test_attend_does_not_wait_for_the_host(graph: str) -> None:
     step(layout, tensors, **options)  # compiles, and prepares the layout
     with no_device_waits():
         step(layout, tensors, **options)
-
-
-@pytest.mark.gpu
-def test_attend_is_what_auto_takes_on_gpu() -> None:
-    layout = LARGE["window"]
-    tensors = [x.detach().cuda() for x in drawn(layout)]
-    found = edge_attention(layout, *tensors)
-    assert torch.equal(found, edge_attention(layout, *tensors, backend="triton"))
 
 
 def test_attend_has_no_second_derivatives() -> None:

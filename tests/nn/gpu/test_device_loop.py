@@ -1,6 +1,4 @@
 import copy
-import sys
-from types import FrameType
 from typing import Any
 from weakref import WeakSet
 
@@ -34,8 +32,7 @@ from graphut.nn.gpu.async_checks import AsyncFiniteChecks
 from graphut.nn.gpu.program import Program
 from graphut.nn.gpu.settings import PLACES
 from graphut.topology import Complete, Window
-from tests.attention.triton.bfloat16 import mend_bfloat16
-from tests.gpu_stand_in import LIBRARY, DeviceTensor, StandIn, gpu_stand_in
+from tests.gpu_stand_in import DeviceTensor, StandIn, gpu_stand_in
 from tests.helpers import assert_same, normal, relative_error
 from tests.nn.cases import BLOCK, FEATS, Case, build_case, engine, randomised
 from tests.nn.reference import dense_event_driven, dense_recurrence
@@ -135,16 +132,15 @@ def test_program_of_a_block_whose_other_sources_stay(modes: dict[str, Any]) -> N
     assert_same(found[:5], expected[:5], 1e-5)
 
 
-def test_program_in_bfloat16_is_near_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    mend_bfloat16(monkeypatch)
+def test_program_in_float16_is_near_the_reference() -> None:
     case = small([2, 1, 3, 1])
     expected = case.run(dense_recurrence)
     with gpu_stand_in():
-        found = numbers(results(case.to(torch.bfloat16).to("cuda")))
-    assert found[0].dtype == torch.bfloat16 and found[2].dtype == torch.float32
+        found = numbers(results(case.to(torch.float16).to("cuda")))
+    assert found[0].dtype == torch.float16 and found[2].dtype == torch.float32
     assert torch.equal(found[1], expected[1])
     joined = (torch.cat([x.flatten().float() for x in each]) for each in (found, expected))
-    assert relative_error(*joined) <= 0.02
+    assert relative_error(*joined) <= 0.005
 
 
 def dropping(case: Case, seeds: Tensor) -> list[Tensor]:
@@ -251,7 +247,7 @@ def test_launches_do_not_depend_on_the_nodes_that_halt(
     assert all(sequence == sequences[0] for sequence in sequences)
 
 
-def test_a_step_costs_few_launches_operators_and_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_costs_few_launches(monkeypatch: pytest.MonkeyPatch) -> None:
     # Kernels compute nothing, which is enough to count launches.
     monkeypatch.setattr(InterpretedFunction, "__getitem__", lambda *_: lambda *_, **__: None)
     monkeypatch.setattr(AsyncFiniteChecks, "note", lambda *_: None)
@@ -260,23 +256,8 @@ def test_a_step_costs_few_launches_operators_and_calls(monkeypatch: pytest.Monke
         with gpu_stand_in() as gpu:
             case = small(lengths=[1, 1], max_steps=steps).to("cuda")
             case.layer(case.graph, case.feat, **case.arguments)  # derives what both share
-            calls: list[str] = []
-
-            def count(frame: FrameType, event: str, _: Any) -> None:
-                file = frame.f_code.co_filename
-                if event == "call" and file.startswith(LIBRARY) and "/kernels/" not in file:
-                    calls.append(file)  # noqa: B023
-
-            sys.setprofile(count)
-            try:
-                launches = both_passes(case, gpu)
-            finally:
-                sys.setprofile(None)
-            operators = len(gpu.launches) - len(gpu.calls)
-        counts.append((*launches, operators, len(calls)))
-    forward, backward, operators, python = (b - a for a, b in zip(*counts, strict=True))
-    assert forward == 7 and backward == 9  # of at most 12 and 25
-    assert operators == 0 and python <= 20  # in both passes, of at most 30 and 150 forward
+            counts.append(both_passes(case, gpu))
+    assert [b - a for a, b in zip(*counts, strict=True)] == [7, 9]
 
 
 def poison(program: Program) -> None:
@@ -315,32 +296,6 @@ def test_calls_before_a_backward_pass_have_programs_of_their_own(
             slopes = [torch.autograd.grad(out.sum(), case.feat, retain_graph=True) for _ in "ab"]
             assert torch.equal(slopes[0][0].numbers, slopes[1][0].numbers)
             assert torch.equal(out.detach().numbers, expected[0])
-
-
-class Recorder:
-    """In place of a CUDA graph: it repeats the launches that were made while it was captured."""
-
-    def __init__(self, run: Any) -> None:
-        self.run = run
-        self.replayed = 0
-
-    def __call__(self) -> None:
-        self.replayed += 1
-        self.run()
-
-
-def test_from_the_second_run_on_a_graph_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
-    graphs: list[Recorder] = []
-    monkeypatch.setattr(replay, "INTERPRETED", False)
-    monkeypatch.setattr(replay, "capture", lambda run: graphs.append(Recorder(run)) or graphs[-1])
-    with gpu_stand_in():
-        case = small([1, 2, 1], lengths=[2, 1], max_steps=2).to("cuda")
-        found = [numbers(results(case)) for _ in range(2)]
-        assert [each.replayed for each in graphs] == [2, 1]  # backward and forward
-        # The first call tries the backward pass. Another batch of about this size has the program.
-        results(small([2, 2], lengths=[1, 1], max_steps=2).to("cuda"))
-        assert [each.replayed for each in graphs] == [3, 2]
-    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
 
 
 def test_the_number_of_kept_programs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,13 +11,6 @@ from graphut.topology import Causal, Complete, Window
 from tests.attention.triton.cases import agrees, drawn, everything
 
 
-@pytest.mark.parametrize("length", [1, 2, 17])
-@pytest.mark.parametrize("topology", [Complete(), Causal(), Window(3)], ids=str)
-def test_interval_kernels_at_lengths(topology: Any, length: int) -> None:
-    layout = topology.layout([length, 3])
-    agrees(layout, drawn(layout, heads=1))
-
-
 @pytest.mark.parametrize("topology", [Complete(), Causal(), Window(9)], ids=str)
 def test_interval_kernels_at_more_than_a_block_of_rows_and_sources(topology: Any) -> None:
     layout = topology.layout([70, 2, 35])
