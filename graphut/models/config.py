@@ -218,11 +218,7 @@ class UniversalGraphTransformerConfig(ModelConfig):
     classes: int = option(0, "classes to choose from; 0 where edges answer")
     answer_at: Literal["node", "edge", "graph"] = option("node", "where the answers are")
     answer_kind: Literal["class", "values"] = option("class", "kind of an answer: class, or values")
-    edge_feats: int = option(
-        0,
-        "features of an edge; attention reads them, or messages where layer is 'none'",
-        least=0,
-    )
+    edge_feats: int = option(0, "features of an edge, which attention reads", least=0)
     input_norm: bool = option(
         False, "put a LayerNorm after the linear map of the features, if nodes have features"
     )
@@ -284,10 +280,8 @@ class UniversalGraphTransformerConfig(ModelConfig):
         if self.answer_at != "edge":
             self._check("classes", self.classes >= fewest, f"at least {fewest}")
         self._check_defaults(self.answer_at != "edge", "where edges answer", "answer_kind")
-        reads_edges = not self.edge_feats or self.layer in ("attention", "none", "registers")
-        self._check(
-            "layer", reads_edges, "'attention', 'none' or 'registers' where edges have features"
-        )
+        reads_edges = not self.edge_feats or self.layer in ("attention", "registers")
+        self._check("layer", reads_edges, "'attention' or 'registers' where edges have features")
         if self.layer == "registers":
             where = "where layer is 'registers'"
             self._check("adaptive", not self.adaptive, f"False {where}")

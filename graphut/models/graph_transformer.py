@@ -374,10 +374,10 @@ def _neighbour_layer(
         return ConvAsAttention(dgl.nn.GATConv(feats, feats // heads, heads, 0.0, dropped), feats)
     if config.layer == "gin":
         return ConvAsAttention(dgl.nn.GINConv(nn.Linear(feats, feats)), feats)
-    edge_dim, aggregators = config.edge_feats or None, config.messages.split("+")
-    if config.layer == "none":  # with attention, only the attention reads edge features
-        return MessageAggregation(feats, aggregators, edge_dim=edge_dim)
-    attention = make_attention(config, edge_dim=edge_dim)
+    aggregators = config.messages.split("+")
+    if config.layer == "none":
+        return MessageAggregation(feats, aggregators)
+    attention = make_attention(config, edge_dim=config.edge_feats or None)
     if config.messages == "none":
         return attention
     return MessageAggregation(feats, aggregators, attention=attention)

@@ -32,26 +32,18 @@ class MessageAggregation(Aggregation):
     messages that reach it. Several aggregators are combined as in "Principal Neighbourhood
     Aggregation" (arXiv 2004.05718). The layer replaces attention in `UniversalTransformerStep`.
 
-    With `edge_dim`, the message from :math:`j` to :math:`i` is :math:`\mathrm{relu}(W y_j + U
-    e_{ij})`, where :math:`e_{ij}` are the features of the edge. A maximum of such messages can
-    represent a step of the Bellman-Ford algorithm, :math:`\min_j d_j + w_{ij}`.
-
     Parameters
     ----------
     aggregators : sequence of {"max", "sum"}
         One or both.
     attention : MultiHeadAttention, optional
-        Attention to add, with `feats` features in and out. Edge biases are used in the attention
-        only.
-    edge_dim : int, optional
-        Features of an edge, `edge_feat` in each call, that messages use; an attention needs the
-        same `edge_dim`. Without it, edge features are used in the attention only.
+        Attention to add, with `feats` features in and out. Biases and features of edges are used
+        in the attention only.
 
     Raises
     ------
     ValueError
-        If an aggregator is unknown, or if the attention does not have `feats` features and the
-        same `edge_dim`.
+        If an aggregator is unknown, or if the attention does not have `feats` features.
 
     Examples
     --------
@@ -67,7 +59,6 @@ class MessageAggregation(Aggregation):
         aggregators: Sequence[str] = AGGREGATORS,
         *,
         attention: MultiHeadAttention | None = None,
-        edge_dim: int | None = None,
     ) -> None:
         super().__init__()
         unknown = [name for name in aggregators if name not in AGGREGATORS]
@@ -80,30 +71,23 @@ class MessageAggregation(Aggregation):
                 f"attention must have {feats} features in and out, but has in_feats="
                 f"{attention.in_feats} and out_feats={attention.out_feats}"
             )
-        if edge_dim is not None and attention is not None and attention.edge_dim != edge_dim:
-            raise ValueError(
-                f"attention must have edge_dim={edge_dim} too, but has {attention.edge_dim}"
-            )
         self.in_feats, self.out_feats = (feats, feats), feats
         self.aggregators = tuple(name for name in AGGREGATORS if name in aggregators)
         self.attention = attention
         width = len(self.aggregators) * feats
         self.node_flops = self.key_value_flops = 2 * feats * width
-        self.edge_flops = width + 2 * width * (edge_dim or 0)
+        self.edge_flops = width
         if attention is not None:
             self.node_flops += attention.node_flops
             self.key_value_flops += attention.key_value_flops
             self.edge_flops += attention.edge_flops
         self.message = nn.Linear(feats, width)
         self.output = nn.Linear(width, feats, bias=attention is None)
-        self.edge = None if edge_dim is None else nn.Linear(edge_dim, width, bias=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw new parameters: Xavier uniform for each linear map, zero for biases."""
-        layers = [self.message] if self.edge is None else [self.message, self.edge]
-        by_aggregator = [part for layer in layers for part in layer.weight.split(self.out_feats)]
-        for weight in (*by_aggregator, self.output.weight):
+        for weight in (*self.message.weight.split(self.out_feats), self.output.weight):
             nn.init.xavier_uniform_(weight)
         for layer in (self.message, self.output):
             if layer.bias is not None:
@@ -114,11 +98,9 @@ class MessageAggregation(Aggregation):
     def project(self, feat_src: Tensor, *types: Any) -> Tensor:
         """Return keys, values and messages of all sources as one tensor, `(N_src, total width)`.
 
-        Messages are the ReLU terms of the class's formula; with `edge_dim`, only :math:`W y_j`.
-        Without attention, return only these.
+        Messages are the ReLU terms of the class's formula. Without attention, return only these.
         """
-        messages: Tensor = self.message(feat_src)
-        messages = messages.relu() if self.edge is None else messages
+        messages: Tensor = self.message(feat_src).relu()
         if self.attention is None:
             return messages
         return torch.cat([self.attention.project(feat_src), messages], 1)
@@ -135,52 +117,29 @@ class MessageAggregation(Aggregation):
         """Return the output, `(A, feats)`, and any weights; options as in `MultiHeadAttention`."""
         if options.pop("edge_weight", None) is not None:
             raise ValueError("messages have no edge_weight: use MultiHeadAttention alone")
-        width, edge_feat = self.message.out_features, options.get("edge_feat")
-        messages = self._aggregate(layout, stored[:, -width:], frontier, edge_feat)
+        width = self.message.out_features
+        messages = self._aggregate(layout, stored[:, -width:], frontier)
         if self.attention is not None:
             keys = stored[:, :-width]
             result = self.attention(layout, rows, stored=keys, frontier=frontier, **options)
             out, weights = result if isinstance(result, tuple) else (result, None)
             return out + messages, weights
-        if self.edge is not None:
-            del options["edge_feat"]
         self.refuse("MessageAggregation without attention", options)
         return messages, None
 
-    def _aggregate(
-        self,
-        layout: EdgeLayout,
-        messages: Tensor,
-        frontier: Tensor | None = None,
-        edge_feat: Tensor | None = None,
-    ) -> Tensor:
+    def _aggregate(self, layout: EdgeLayout, messages: Tensor, frontier: Tensor | None) -> Tensor:
         """Return a linear map of the maxima and sums of messages `(N_src, W)`: `(A, feats)`."""
         check_finite(messages=messages)
-        edges = None
-        if self.edge is not None:
-            wanted = (layout.num_edges, self.edge.in_features)
-            if edge_feat is None or edge_feat.shape != wanted:
-                shape = None if edge_feat is None else tuple(edge_feat.shape)
-                raise ValueError(f"edge_feat must have shape {wanted} for messages, got {shape}")
-            check_finite(edge_feat=edge_feat)
-            row, source, edge = layout.in_edges(frontier)
-            messages = (messages[source] + self.edge(edge_feat[edge])).relu()
-            edges = row, layout.num_dst if frontier is None else len(frontier)
         reduced = []
         with outside_autocast(messages.device.type):  # sums are float32 or wider
             wide = messages.to(torch.promote_types(messages.dtype, torch.float32))
             for name, sent in zip(self.aggregators, wide.split(self.out_feats, 1), strict=True):
-                if name == "max" and edges is not None:
-                    reduced.append(row_maxima(sent, *edges).clamp_min(0.0))
-                elif name == "max":
+                if name == "max":
                     reduced.append(neighbor_max(layout, sent, frontier))
-                elif edges is not None:
-                    reduced.append(row_sums(sent, *edges))
                 else:
-                    reduced.append(neighbor_sum(layout, sent, frontier=frontier))
-                if name == "sum":
-                    check_finite(message_sum=reduced[-1])
-                    reduced[-1] = reduced[-1].log1p()
+                    total = neighbor_sum(layout, sent, frontier=frontier)
+                    check_finite(message_sum=total)
+                    reduced.append(total.log1p())
         return self.output(torch.cat(reduced, 1).to(messages.dtype))
 
     def extra_repr(self) -> str:

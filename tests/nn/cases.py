@@ -175,7 +175,7 @@ def build_step(
     attention: Any = MultiHeadAttention(FEATS, HEADS, edge_dim=edge_dim, **by_degree)
     if messages is not None:
         beside = attention if messages == "beside" else None
-        attention = MessageAggregation(FEATS, attention=beside, edge_dim=edge_dim)
+        attention = MessageAggregation(FEATS, attention=beside)
     step = UniversalTransformerStep(
         attention,
         PositionwiseTransition(*maps, activation=nn.GELU())

@@ -31,38 +31,29 @@ LAYOUT = layout_of(PAIRS, 5, 5)  # node 4 has no in-edge, and an edge comes twic
 
 
 def aggregation(
-    aggregators: Any = ("max", "sum"), attends: bool = False, **options: Any
+    aggregators: Any = ("max", "sum"), attends: bool = False, edge_dim: int | None = None
 ) -> MessageAggregation:
     torch.manual_seed(0)
     attention = None
     if attends:
-        edge_dim = options.get("edge_dim")
         attention = MultiHeadAttention(FEATS, 2, allow_zero_in_degree=True, edge_dim=edge_dim)
-    layer: Any = MessageAggregation(FEATS, aggregators, attention=attention, **options)
-    return layer.double()
+    return MessageAggregation(FEATS, aggregators, attention=attention).double()
 
 
-def naive(
-    layer: MessageAggregation, layout: EdgeLayout, feat: Tensor, edge_feat: Tensor | None = None
-) -> Tensor:
+def naive(layer: MessageAggregation, layout: EdgeLayout, feat: Tensor) -> Tensor:
     """Compute `MessageAggregation` for one node and one feature at a time."""
-    pairs, sent = pairs_of(layout), layer.message(feat)
-    mapped = [0.0] * len(pairs) if layer.edge is None else layer.edge(edge_feat)
+    pairs, sent = pairs_of(layout), layer.message(feat).relu()
     rows = []
     for node in range(layout.num_dst):
-        edges = [edge for edge, (_, target) in enumerate(pairs) if target == node]
-        seen = [(sent[pairs[edge][0]] + mapped[edge]).relu() for edge in edges]
+        seen = [sent[source] for source, target in pairs if target == node]
         entries = []
         for index, name in enumerate(layer.aggregators):
             for k in range(index * FEATS, (index + 1) * FEATS):
-                values = [message[k] for message in seen] or [feat.new_zeros(())]
-                total = torch.stack(values)
+                total = torch.stack([message[k] for message in seen] or [feat.new_zeros(())])
                 entries.append(total.max() if name == "max" else (1 + total.sum()).log())
         rows.append(layer.output(torch.stack(entries)))
     out = torch.stack(rows)
-    if layer.attention is None:
-        return out
-    return out + layer.attention(layout, feat, edge_feat=edge_feat)
+    return out if layer.attention is None else out + layer.attention(layout, feat)
 
 
 @given(multigraphs())
@@ -78,19 +69,15 @@ def test_maximum_splits_gradients_over_ties(graph: tuple[Pairs, int, int]) -> No
         assert_same([found, *gradients([found], [given])], [wanted, *gradients([wanted], [given])])
 
 
-@pytest.mark.parametrize("edge_dim", [None, 2])
 @pytest.mark.parametrize("attends", [False, True])
 @pytest.mark.parametrize("aggregators", AGGREGATORS)
-def test_aggregation_equals_its_definition(
-    aggregators: Any, attends: bool, edge_dim: int | None
-) -> None:
-    layer, feat = aggregation(aggregators, attends, edge_dim=edge_dim), normal(5, FEATS)
-    edges = {} if edge_dim is None else {"edge_feat": normal(len(PAIRS), edge_dim)}
-    inputs = [feat, *edges.values(), *layer.parameters()]
-    wanted, out = naive(layer, LAYOUT, feat, **edges), layer(LAYOUT, feat, **edges)
+def test_aggregation_equals_its_definition(aggregators: Any, attends: bool) -> None:
+    layer, feat = aggregation(aggregators, attends), normal(5, FEATS)
+    inputs = [feat, *layer.parameters()]
+    wanted, out = naive(layer, LAYOUT, feat), layer(LAYOUT, feat)
     assert_same([out, *gradients([out], inputs)], [wanted, *gradients([wanted], inputs)])
     frontier = torch.tensor([1, 4])
-    assert_same([layer(LAYOUT, feat, frontier=frontier, **edges)], [wanted[frontier]])
+    assert_same([layer(LAYOUT, feat, frontier=frontier)], [wanted[frontier]])
 
 
 def test_messages_have_flops() -> None:
@@ -100,7 +87,6 @@ def test_messages_have_flops() -> None:
     assert layer.node_flops == attention.node_flops + 2 * 2 * FEATS * FEATS
     assert layer.key_value_flops == attention.key_value_flops + 2 * 2 * FEATS * FEATS
     assert (layer.edge_flops, alone.edge_flops) == (attention.edge_flops + 2 * FEATS, FEATS)
-    assert aggregation(["sum"], edge_dim=3).edge_flops == FEATS + 2 * 3 * FEATS
 
 
 def test_messages_in_narrow_precision() -> None:
@@ -114,9 +100,7 @@ def test_messages_in_narrow_precision() -> None:
 
 
 def test_messages_name_a_value_that_is_not_finite() -> None:
-    feat, edge_feat, layer = normal(5, FEATS).detach(), normal(8, 2), aggregation(edge_dim=2)
-    edge_feat.data[3, 1] = torch.nan
-    refuses(r"edge_feat\[3, 1\] is nan: it must be", layer, LAYOUT, feat, edge_feat=edge_feat)
+    feat = normal(5, FEATS).detach()
     feat[4, 1] = torch.nan
     refuses(r"messages\[4, 0\] is nan: it must be finite", aggregation(["max"]), LAYOUT, feat)
     large = torch.full((5, FEATS), 3e38)
@@ -125,20 +109,19 @@ def test_messages_name_a_value_that_is_not_finite() -> None:
     refuses(r"message_sum\[1, 0\] is inf: it must be finite", layer, LAYOUT, large)
 
 
-def test_messages_pass_the_bias_of_edges_to_attention() -> None:
-    bias = normal(8)
-    layer, feat = aggregation(attends=True), normal(5, FEATS)
+def test_messages_pass_features_and_biases_of_edges_to_attention() -> None:
+    layer, feat, messages = aggregation(attends=True, edge_dim=3), normal(5, FEATS), []
     assert layer.attention is not None
-    changed = layer(LAYOUT, feat, edge_bias=bias) - layer(LAYOUT, feat)
-    attention = layer.attention
-    assert_same([changed], [attention(LAYOUT, feat, edge_bias=bias) - attention(LAYOUT, feat)])
-    _, weights = layer(LAYOUT, feat, get_attention=True)
-    assert_same([weights], [attention(LAYOUT, feat, get_attention=True)[1]])
+    for seed in (1, 2):
+        edges: Any = {"edge_bias": normal(8, seed=seed), "edge_feat": normal(8, 3, seed=seed)}
+        out, weights = layer(LAYOUT, feat, get_attention=True, **edges)
+        attended, wanted = layer.attention(LAYOUT, feat, get_attention=True, **edges)
+        assert_same([weights], [wanted])
+        messages.append(out - attended)
+    assert_same([messages[0]], [messages[1]])  # they do not read the edges
 
 
 # Refused arguments.
-
-ATTENTION = MultiHeadAttention(FEATS, 2)
 
 
 def call(layer: MessageAggregation, **edges: Tensor | None) -> Tensor:
@@ -154,15 +137,7 @@ def test_messages_refuse_what_does_not_fit() -> None:
     refuses(r"aggregators must be .*, got \(\)", make, aggregators=[])
     refuses("aggregators must be", make, aggregators=["max", "max"])
     refuses("must have 6 features in and out, but", make, attention=MultiHeadAttention(8, 2))
-    refuses("must have edge_dim=3 too, but has None", make, attention=ATTENTION, edge_dim=3)
     for layer in (aggregation(), aggregation(attends=True)):
         refuses("no edge_weight: ", call, layer, edge_weight=torch.ones(8).double())
-    refuses(r"shape \(8, 2\) .*, got None", call, aggregation(edge_dim=2), edge_feat=None)
-    refuses(
-        r"edge_feat must have shape \(8, 2\) for messages, got \(8, 3\)",
-        call,
-        aggregation(edge_dim=2),
-        edge_feat=normal(8, 3),
-    )
     refuses("not support edge_feat", call, aggregation(), edge_feat=normal(8, 2))
     refuses("not support edge_bias", call, aggregation(), edge_bias=torch.zeros(8))

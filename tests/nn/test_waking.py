@@ -115,7 +115,7 @@ def arguments(layout: EdgeLayout, edges: str, positions: bool) -> dict[str, Any]
         options["positions"] = torch.arange(layout.num_src) % 4 + 1
     if edges == "bias":
         options["edge_bias"] = normal(layout.num_edges, HEADS, seed=71)
-    elif edges in ("feat", "messages-of-edges"):
+    elif edges == "feat":
         options["edge_feat"] = normal(layout.num_edges, 3, seed=72)
     elif edges == "weight":
         options["edge_weight"] = normal(layout.num_edges, HEADS, seed=73)
@@ -227,7 +227,6 @@ STEPS = {
     "sage-max": lambda: conv_step(dgl.nn.SAGEConv(FEATS, FEATS, "pool")),
     "messages": lambda: build_step(messages="alone"),
     "messages-and-attention": beside,
-    "messages-of-edges": lambda: build_step(messages="alone", edge_dim=3),
 }
 
 
@@ -237,8 +236,7 @@ def test_event_driven_with_other_layers_in_the_place_of_attention(step: str) -> 
     layer = build(STEPS[step](), rule=EventDriven(), **options)
     for graph in ("rows", "one-way"):
         layout = GRAPHS[graph]
-        edges = arguments(layout, step, positions=False)
-        same_as_reference(layer, layout, normal(layout.num_src, FEATS, seed=60), **edges)
+        same_as_reference(layer, layout, normal(layout.num_src, FEATS, seed=60))
 
 
 def test_event_driven_without_nodes_or_with_one() -> None:
