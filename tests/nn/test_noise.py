@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphut.nn import AdaptiveRecurrence, InputNoise
+from graphut.nn import AdaptiveRecurrence, InputNoise, Quantized
 from graphut.nn.noise import PLACES
 from tests.helpers import assert_same, refuses
 from tests.nn.cases import build_case, build_step, engine
@@ -58,3 +58,10 @@ def test_noise_refuses_wrong_values() -> None:
         AdaptiveRecurrence(build_step(), noise=InputNoise(0.1, "every_step"))
     with pytest.raises(ValueError, match="noise is given twice for one place: first, first"):
         AdaptiveRecurrence(build_step(), noise=(InputNoise(0.1), InputNoise(0.2)))
+
+
+def test_quantized_refuses_wrong_values() -> None:
+    for levels in (0, 1.5):
+        refuses(f"a whole number, at least 1; got {levels}", Quantized, levels)
+    for noise in (-1.0, float("nan")):
+        refuses(f"noise must be 0 or more and finite, got {noise}", Quantized, noise=noise)

@@ -10,7 +10,7 @@ from graphut.nn import (
     SinusoidalSignal,
     coordinate_signal,
 )
-from graphut.nn.signals import _sinusoid, encode, step_signals
+from graphut.nn.signals import encode, step_signals
 from tests.helpers import assert_same, normal, refuses, relative_error
 from tests.nn.cases import BLOCK, FEATS, MODES, build_case, build_step, run_step
 
@@ -120,13 +120,6 @@ def test_coordinate_signal_accepts_numbers_and_tensors_of_any_shape() -> None:
     between = coordinate_signal(torch.tensor([2.5]), 6, torch.float64).numpy()
     np.testing.assert_allclose(between, by_numpy([2.5], 6))
     refuses("dim must be at least 1, got 0", coordinate_signal, 1, 0)
-
-
-def test_coordinate_signal_off_the_cpu_reads_no_value() -> None:
-    for shape in ((), (3,), (2, 3), (0,)):
-        assert coordinate_signal(torch.ones(shape, device="meta"), 5).shape == (*shape, 5)
-    few = torch.arange(6).reshape(2, 3)
-    assert torch.equal(_sinusoid(few, 5, torch.float32), coordinate_signal(few, 5))
 
 
 def test_sinusoidal_signal_of_several_coordinates() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
@@ -222,10 +221,8 @@ def parse_rule(spec: str) -> HaltingRule:
     if name not in RULES:
         import_module("graphut.nn.rules.whole_graph")  # adds its rule; few calls need it
     if name not in RULES:
-        near = get_close_matches(name, RULES, n=1)
-        choose = f", did you mean {near[0]}? Choose" if near else "; choose"
         raise ValueError(
-            f"there is no halting rule {name!r}{choose} one of: {', '.join(RULES)} (import the "
+            f"there is no halting rule {name!r}; choose one of: {', '.join(RULES)} (import the "
             "module of your own rule first: --import MODULE)"
         )
     return RULES[name].from_settings(settings)
