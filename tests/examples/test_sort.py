@@ -5,22 +5,10 @@ import pytest
 
 import graphut
 from graphut._files import read_json
-from graphut.experiments.cli import main
 from graphut.experiments.tasks import Sort
 from graphut.experiments.training import Run, evaluate
 
 FOLDER = Path(__file__).parents[2] / "examples" / "sort"
-
-
-def test_generate_sorts_before_any_training(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["generate", str(FOLDER), "q d x a", "--plain", "--device", "cpu"]) == 0
-    assert capsys.readouterr().out == "a d q x\n"
-
-
-def test_load_gives_the_model_with_its_vocabularies() -> None:
-    model = graphut.load(FOLDER)
-    assert isinstance(model, graphut.UniversalTransformer)
-    assert model.generate(["q d x a", "hello"]) == ["a d q x", "e h l l o"]
 
 
 def test_letters_halt_by_themselves_and_later_after_a_larger_gap() -> None:

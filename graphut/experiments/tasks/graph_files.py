@@ -31,7 +31,7 @@ def read_graphs(path: str | Path, target: str | None = "class") -> list[RawGraph
     numbers if `target` is "values". If no node has a label, the graph has the attribute `label`
     instead. An empty label, NaN and the class -1 mean that there is no label. White space in names
     becomes "_". Nodes (or graphs, if graphs are labelled) may have the attributes `train_mask`,
-    `val_mask` and `test_mask`, which define the split. Edges may have `weight`, `feat` and `type`.
+    `val_mask` and `test_mask`, which define the split. Edges may have `weight` and `feat`.
     An undirected edge becomes two edges. Nodes without a self-loop get one. If `target` is None,
     labels are not read. A folder of `.npy` files holds the columns that `write_arrays` writes.
 

@@ -46,14 +46,9 @@ def test_pairs_every_pair_is_in_exactly_one_part(tmp_path: Path, numbers: Texts)
     reverse = Pairs(write(tmp_path / "reverse.tsv", numbers[::-1]))  # the split is by the sources
     for part in ("validation", "test"):
         assert sorted(texts(task, part)) == sorted(texts(reverse, part))
-
-
-def test_pairs_equal_sources_stay_together(tmp_path: Path, numbers: Texts) -> None:
     twice = numbers + [(source, target + " x") for source, target in numbers]
-    task = Pairs(write(tmp_path / "pairs.tsv", twice))
-    sources = [{s for s, _ in texts(task, part)} for part in ("train", "validation", "test")]
-    assert sum(len(part) for part in sources) == len(numbers)
-    assert len(task.test) == 2 * len(sources[2])
+    both = Pairs(write(tmp_path / "twice.tsv", twice))  # equal sources stay together
+    assert sum(len({s for s, _ in texts(both, part)}) for part in PARTS) == len(numbers)
 
 
 def test_pairs_separate_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
