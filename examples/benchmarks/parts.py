@@ -9,12 +9,15 @@ processes are done. Peak memory is measured in process 0.
 
 import re
 from collections.abc import Callable
+from contextlib import redirect_stdout
+from io import StringIO
 from math import isclose
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import common
+import dgl
 import numpy as np
 import torch
 import torch.distributed as dist
@@ -22,7 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from graphut.attention import EdgeLayout
-from graphut.distributed import Part, assign_parts, cut_graph
+from graphut.distributed import Part, cut_graph
 from graphut.experiments.training.processes import (
     all_reduce_sum,
     barrier,
@@ -69,7 +72,9 @@ def bench_parts(family: str, nodes: int, dim: int, heads: int, repeats: int) -> 
     """
     edges = make_edges(family, nodes)
     steps, processes = np.random.default_rng(0).integers(1, _MAX_STEPS + 1, nodes), num_processes()
-    part_of = assign_parts(edges, nodes, processes)
+    graph = dgl.to_bidirected(dgl.graph((*torch.from_numpy(edges),), num_nodes=nodes))
+    with redirect_stdout(StringIO()):  # DGL prints its steps
+        part_of = dgl.metis_partition_assignment(graph, processes).numpy().astype(np.int64)
     dist.broadcast(torch.from_numpy(part_of), 0)
     [whole] = cut_graph(edges, np.zeros_like(part_of), {"steps": steps})
     own = [*cut_graph(edges, part_of, {"steps": steps})][rank()]

@@ -49,11 +49,6 @@ class AttentionCall:
         """True if a bias is added to the scores."""
         return self.edge_bias is not None or self.edge_feat is not None
 
-    @property
-    def is_plain(self) -> bool:
-        """True if no edge has a bias or dropout, and no attention weights are needed."""
-        return not (self.has_bias or self.dropout or self.need_weights)
-
     def bias(self) -> Tensor | None:
         """Return the bias of each edge in `edges`, `(e, H)` or `(e, 1)`, or None without one."""
         if not self.has_bias:

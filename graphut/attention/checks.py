@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from math import inf, isfinite
 from numbers import Real
-from threading import local
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -74,23 +74,22 @@ def check_range(
         raise ValueError(f"{name} refers to {node} {missing}, but {limit.format(num_nodes)}")
 
 
-_skipping = local()
+_skipping = ContextVar("_skipping", default=False)
 
 
 @contextmanager
 def skip_checks(skip: bool) -> Iterator[None]:
     """Context manager that disables the checks of `edge_attention`, if `skip` is true."""
-    before = checks_are_skipped()
-    _skipping.value = before or skip
+    before = _skipping.set(skip or _skipping.get())
     try:
         yield
     finally:
-        _skipping.value = before
+        _skipping.reset(before)
 
 
 def checks_are_skipped() -> bool:
     """Return whether `skip_checks` has disabled the checks in this thread."""
-    return getattr(_skipping, "value", False)
+    return _skipping.get()
 
 
 def check_call(
@@ -105,17 +104,14 @@ def check_call(
     dropout: float,
 ) -> None:
     """Raise unless the shapes, dtypes and devices of all arguments fit the graph and each other."""
-    for name, tensor in {"query": query, "key": key, "value": value}.items():
-        check_tensor(tensor, name)
-        if tensor.dim() != 3:
-            raise ValueError(
-                f"{name} must be (nodes, heads, features), got shape {tuple(tensor.shape)}"
-            )
     by_edge = {"edge_bias": edge_bias, "edge_weight": edge_weight}
-    _check_tensors(query, **by_edge)
-    for name, other in {"key": key, "value": value, "frontier": frontier}.items():
-        _check_device(name, other, query)
-    for name, table in {"key": key, "value": value}.items():
+    check_tensor(query, "query")
+    _check_tensors(query, key=key, value=value, **by_edge)
+    for name, table in {"query": query, "key": key, "value": value}.items():
+        if table.dim() != 3:
+            raise ValueError(
+                f"{name} must be (nodes, heads, features), got shape {tuple(table.shape)}"
+            )
         if table.dtype != query.dtype:
             raise TypeError(f"{name} is {table.dtype}, but query is {query.dtype}")
     _check_shapes(layout, query, key, value, frontier)
@@ -170,18 +166,17 @@ def _check_tensors(query: Tensor, **others: Tensor | None) -> None:
             if name == "edge_bias" and tensor.dtype == torch.bool:
                 remedy = "for a mask, pass torch.zeros(mask.shape).masked_fill(~mask, -torch.inf)"
             raise TypeError(f"{name} must be floating point, got {tensor.dtype}; {remedy}")
-        _check_device(name, tensor, query)
-
-
-def _check_device(name: str, value: Tensor | None, query: Tensor) -> None:
-    if value is not None and value.device != query.device:
-        raise ValueError(f"{name} is on {value.device}, but query is on {query.device}")
+        if tensor.device != query.device:
+            raise ValueError(f"{name} is on {tensor.device}, but query is on {query.device}")
 
 
 def _check_shapes(
     layout: EdgeLayout, query: Tensor, key: Tensor, value: Tensor, frontier: Tensor | None
 ) -> None:
     if frontier is not None:
+        check_tensor(frontier, "frontier")
+        if frontier.device != query.device:
+            raise ValueError(f"frontier is on {frontier.device}, but query is on {query.device}")
         check_frontier(layout, frontier)
     rows = layout.num_dst if frontier is None else frontier.numel()
     for dim, what in ((1, "heads"), (2, "features")):
@@ -230,7 +225,7 @@ def refuse_output(query: Tensor, key: Tensor, value: Tensor) -> None:
 
 def check_finite(*, may_be_minus_inf: bool = False, **tables: Tensor) -> None:
     """Raise if a CPU tensor has a non-finite entry; skip tensors on a GPU, to not wait for it."""
-    if torch.compiler.is_compiling() or getattr(_skipping, "value", False):
+    if torch.compiler.is_compiling() or _skipping.get():
         return
     for name, table in tables.items():
         check_tensor(table, name)

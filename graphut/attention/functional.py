@@ -160,18 +160,15 @@ def edge_attention(
         out, weights = chosen.attend(call)
         if call.edge_feat is not None and weights is not None:
             out = out + _attended_edges(call, weights, edge_map).to(out.dtype)
-    if checked and chosen is not NATIVE and _overflows(out):
+    # The compiled kernels check their output. Reading a value of a GPU would wait for it.
+    must_check = checked and chosen is not NATIVE and out.device.type == "cpu"
+    if must_check and not bool(out.detach().isfinite().all()):
         refuse_output(query, key, value)
     if not get_attention:
         return out
     assert weights is not None
     by_edge = weights.new_zeros(layout.num_edges, weights.shape[1])
     return out, by_edge.index_copy(0, call.edges[2], weights)
-
-
-def _overflows(out: Tensor) -> bool:
-    # Reading a value of a GPU would wait for it.
-    return out.device.type == "cpu" and not bool(out.detach().isfinite().all())
 
 
 def _by_head(by_edge: Tensor | None) -> Tensor | None:

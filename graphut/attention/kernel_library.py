@@ -57,6 +57,8 @@ class Library:
     forward: Callable[[Call, int], int]
     #: Compute the gradients of attention, and write them to the buffers of the `Call`.
     backward: Callable[[Call, int], int]
+    #: Sort edges (see the function `sort_edges`), given and written by the addresses of tensors.
+    sort_edges: Callable[..., None]
 
     def __init__(self, path: Path) -> None:
         self._dll = ctypes.CDLL(str(path))
@@ -72,19 +74,11 @@ class Library:
         ):
             getattr(self._dll, f"graphut_{name}").argtypes = arguments
         self.forward, self.backward = self._dll.graphut_forward, self._dll.graphut_backward
+        self.sort_edges = self._dll.graphut_sort_edges
 
     def lanes(self, dtype: torch.dtype) -> int:
         """Return how many numbers of a dtype fit into one vector register."""
         return int(self._dll.graphut_lanes(DTYPES[dtype]))
-
-    def sort_edges(self, src: Tensor, dst: Tensor, num_dst: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Sort the edges of contiguous CPU tensors; see the function `sort_edges`."""
-        results = src.new_empty(num_dst + 1), torch.empty_like(src), torch.empty_like(src)
-        pointers = (tensor.data_ptr() for tensor in results)
-        self._dll.graphut_sort_edges(
-            src.data_ptr(), dst.data_ptr(), src.numel(), num_dst, *pointers
-        )
-        return results
 
 
 def find_library() -> Library | None:
@@ -143,10 +137,13 @@ def sort_edges(
     `order[starts[i]:starts[i + 1]]` and the sources `sources[starts[i]:starts[i + 1]]`. On the CPU
     the compiled kernels sort, if they are built.
     """
-    library = LIBRARY
-    if library is None or src.device.type != "cpu":
+    if LIBRARY is None or src.device.type != "cpu":
         return sort_edges_by_torch(src, dst, num_src, num_dst)
-    return library.sort_edges(src.contiguous(), dst.contiguous(), num_dst)
+    src, dst = src.contiguous(), dst.contiguous()
+    results = src.new_empty(num_dst + 1), torch.empty_like(src), torch.empty_like(src)
+    pointers = (tensor.data_ptr() for tensor in results)
+    LIBRARY.sort_edges(src.data_ptr(), dst.data_ptr(), src.numel(), num_dst, *pointers)
+    return results
 
 
 def sort_edges_by_torch(

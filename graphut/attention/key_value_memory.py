@@ -12,7 +12,7 @@ from torch import Tensor
 
 from graphut.attention.backend import AttentionCall
 from graphut.attention.checks import check_nonempty_rows
-from graphut.attention.first_derivatives import once_differentiable
+from graphut.attention.first_derivatives import refuse_second_derivatives
 from graphut.attention.layout import EdgeLayout
 from graphut.attention.native.attention import parts_of
 from graphut.attention.native.ops import (
@@ -177,8 +177,8 @@ class _Write(torch.autograd.Function):
         return chain.clone()
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, chain_grad: Tensor) -> tuple[Tensor | None, ...]:
+        refuse_second_derivatives()
         return chain_grad, ctx.table.take_grads(ctx.nodes), None, None
 
 
@@ -194,8 +194,8 @@ class _Read(torch.autograd.Function):
         return out, chain.clone()
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, out_grad: Tensor, chain_grad: Tensor) -> tuple[Tensor | None, ...]:
+        refuse_second_derivatives()
         ctx.table.restore(ctx.written)
         query, out, softmax, _ = ctx.saved_tensors
         tables, sums = (ctx.table.rows, query), ctx.table.open_grads()
@@ -214,8 +214,8 @@ class _ReadOnce(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, out_grad: Tensor) -> tuple[Tensor | None, ...]:
+        refuse_second_derivatives()
         rows, query, out, softmax = ctx.saved_tensors
         sums = gradient_buffer(rows)
         query_grad = _backward(out_grad, out, softmax, (rows, query), ctx.edges, sums, add=False)

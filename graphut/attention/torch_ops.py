@@ -22,7 +22,8 @@ def torch_attention(call: AttentionCall) -> AttentionResult:
 
 def is_tiled(call: AttentionCall) -> bool:
     """Return whether `tile_attention` supports a call; it is faster than DGL."""
-    return call.is_plain and call.query.shape[0] > 0 and call.layout.cached(is_mostly_dense)
+    by_edge = call.has_bias or call.dropout or call.need_weights
+    return not by_edge and call.query.shape[0] > 0 and call.layout.cached(is_mostly_dense)
 
 
 def segment_attention(call: AttentionCall) -> AttentionResult:

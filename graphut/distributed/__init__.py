@@ -1,6 +1,6 @@
 """One graph divided among processes; each copies in-neighbours of its nodes from the others."""
 
 from graphut.distributed.halo import Halo
-from graphut.distributed.parts import Part, assign_parts, cut_graph
+from graphut.distributed.parts import Part, cut_graph
 
-__all__ = ["Halo", "Part", "assign_parts", "cut_graph"]
+__all__ = ["Halo", "Part", "cut_graph"]

@@ -114,27 +114,20 @@ class Exchange:
         Return the indices and the features of these nodes, followed by those of the halo nodes that
         were received. The returned indices are None if these are all sources.
         """
-        halo = self.halo
-        row, slot = halo.slot_nodes, None
-        if nodes is not None:
-            row, offset = ragged_arange(halo.slots_of[nodes])
-            slot, order = halo.slots[halo.first_slot[nodes[row]] + offset].sort()
-            row = row[order]
-        targets = halo.slot_targets if slot is None else halo.slot_targets[slot]
-        ends = halo.slot_ends if slot is None else torch.searchsorted(slot, halo.slot_ends)
-        sent = ends.diff(prepend=ends.new_zeros(1))
+        halo, all_nodes = self.halo, torch.arange(self.halo.num_dst, device=self.halo.ids.device)
+        of_nodes = all_nodes if nodes is None else nodes
+        row, offset = ragged_arange(halo.slots_of[of_nodes])
+        slot, order = halo.slots[halo.first_slot[of_nodes[row]] + offset].sort()
+        sent = torch.searchsorted(slot, halo.slot_ends).diff(prepend=slot.new_zeros(1))
         received = torch.empty_like(sent)
         dist.all_to_all_single(received, sent, group=halo.group)
         sizes = sent.tolist(), received.tolist()
         self._token, halo_rows, ids = _Send.apply(  # type: ignore[no-untyped-call]
-            self._token, rows, row, targets, sizes, halo.group
+            self._token, rows, row[order], halo.slot_targets[slot], sizes, halo.group
         )
         rows = torch.cat([rows, halo_rows])
-        if nodes is None:
-            if len(rows) == len(halo.ids):
-                return None, rows
-            nodes = torch.arange(halo.num_dst, device=rows.device)
-        return torch.cat([nodes, ids]), rows
+        is_all = nodes is None and len(rows) == len(halo.ids)
+        return None if is_all else torch.cat([of_nodes, ids]), rows
 
     def all_reduce(self, values: Tensor) -> Tensor:
         """Return the sum of a tensor over all processes; the backward pass sums gradients, too."""

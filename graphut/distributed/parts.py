@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,6 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphut._dgl import dgl
 from graphut._files import reraise_for_file
 from graphut.attention import EdgeLayout, layout_from_edges
 from graphut.distributed.halo import Halo
@@ -75,26 +71,6 @@ class Part:
             arrays = dict(file)
             tensors = {name: torch.from_numpy(arrays.pop(name)) for name in _TENSORS}
             return cls(num_nodes=int(arrays.pop("num_nodes")), arrays=arrays, **tensors)
-
-
-def assign_parts(edges: NDArray[np.int64], num_nodes: int, parts: int) -> NDArray[np.int64]:
-    """Return the number of the part of each node, `(num_nodes,)`, given `(2, E)` edges.
-
-    DGL's METIS makes parts of similar size, such that few edges join different parts. Raise
-    `ValueError` for more parts than nodes.
-    """
-    if not 1 <= parts <= num_nodes:
-        raise ValueError(f"parts must be at least 1 and at most {num_nodes} nodes, got {parts}")
-    equal = np.arange(num_nodes) * parts // num_nodes
-    if parts == 1:
-        return equal
-    graph = dgl.graph((torch.from_numpy(edges[0]), torch.from_numpy(edges[1])), num_nodes=num_nodes)
-    # DGL prints its steps, and leaves a file open.
-    with warnings.catch_warnings(), redirect_stdout(StringIO()):
-        warnings.simplefilter("ignore", ResourceWarning)
-        part_of = dgl.metis_partition_assignment(dgl.to_bidirected(graph), parts).numpy()
-    # METIS may leave parts of a small graph empty.
-    return equal if len(np.unique(part_of)) < parts else part_of.astype(np.int64)
 
 
 def cut_graph(

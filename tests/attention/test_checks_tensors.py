@@ -65,7 +65,6 @@ PLACES: dict[str, tuple[Callable[[Any], Any], Tensor]] = {
     "edge_feat of attention": (lambda x: WITH_EDGES(LAYOUT, X, edge_feat=x), OF_EDGES),
     "feat of a recurrence": (lambda x: HALTING(LAYOUT, x), X),
     "feat of a waking recurrence": (lambda x: WAKING(LAYOUT, x), X),
-    "positions": (lambda x: HALTING(LAYOUT, X, positions=x), torch.ones(4)),
     "edge_bias of a recurrence": (lambda x: HALTING(LAYOUT, X, edge_bias=x), OF_EDGES),
     "x": (lambda x: CONV(x, EDGES, OF_EDGES), X),
     "edge_attr": (lambda x: CONV(X, EDGES, x), OF_EDGES),

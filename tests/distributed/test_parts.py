@@ -4,26 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from graphut.distributed import Part, assign_parts, cut_graph
+from graphut.distributed import Part, cut_graph
 from tests.helpers import refuses
 
 EDGES = np.array([[0, 1, 2, 3, 4, 5, 0, 5], [1, 2, 3, 4, 5, 0, 3, 2]])
-
-
-@pytest.mark.parametrize("parts", [1, 2, 3, 6])
-def test_assign_parts_leaves_no_part_empty(parts: int) -> None:
-    assert sorted(set(assign_parts(EDGES, 6, parts))) == [*range(parts)]
-
-
-def test_assign_parts_by_metis_cuts_few_edges() -> None:
-    ring = np.stack([np.arange(100), (np.arange(100) + 1) % 100])
-    part_of = assign_parts(ring, 100, 2)
-    assert (part_of[ring[0]] != part_of[ring[1]]).sum() <= 10  # a random cut: 50
-    assert abs(int(part_of.sum()) - 50) <= 5
-
-
-def test_assign_parts_refuses_more_parts_than_nodes() -> None:
-    refuses("parts must be at least 1 and at most 6 nodes, got 7", assign_parts, EDGES, 6, 7)
 
 
 def test_cut_graph_divides_nodes_and_edges() -> None:

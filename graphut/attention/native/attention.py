@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from graphut.attention.backend import AttentionCall, AttentionResult, Backend
-from graphut.attention.first_derivatives import once_differentiable
+from graphut.attention.first_derivatives import refuse_second_derivatives
 from graphut.attention.kernel_library import DTYPES, is_built, sort_edges
 from graphut.attention.layout import EdgeLayout, IntervalLayout
 from graphut.attention.native.interval_parts import divide
@@ -73,8 +73,8 @@ class EdgeAttention(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, out_grad: Tensor) -> tuple[Tensor | None, ...]:
+        refuse_second_derivatives()
         *saved, out, softmax = ctx.saved_tensors
         tables, parts = Tables(*saved), ctx.layout.cached(parts_of)
         query, key, value, bias = backward(out_grad, out, softmax, tables, parts, ctx.scalars)

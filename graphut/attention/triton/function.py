@@ -8,7 +8,7 @@ import triton
 from torch import Tensor
 
 from graphut.attention.backend import AttentionCall
-from graphut.attention.first_derivatives import once_differentiable
+from graphut.attention.first_derivatives import refuse_second_derivatives
 from graphut.attention.triton.kernels.attention import attention_forward
 from graphut.attention.triton.launches import Rows, dropout_of, edges_of, launches_of, packed
 
@@ -55,8 +55,8 @@ class _Attention(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, to_out: Tensor) -> tuple[Tensor | None, ...]:
+        refuse_second_derivatives()
         *tensors, out, softmax = ctx.saved_tensors
         *each, bias = tensors
         known = {"out": out, "softmax": softmax, "to_out": packed(to_out), "to_bias": None}

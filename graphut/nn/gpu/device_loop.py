@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout
-from graphut.attention.first_derivatives import once_differentiable
+from graphut.attention.first_derivatives import refuse_second_derivatives
 from graphut.attention.layout import node_counts
 from graphut.attention.triton.launches import edges_of, tensors_of
 from graphut.nn.call import Call, LoopOutput
@@ -85,8 +85,8 @@ class _Recurrence(torch.autograd.Function):
         return out, remainder, steps, errors
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, to_out: Tensor, to_remainder: Tensor, *_: Any) -> tuple[Any, ...]:
+        refuse_second_derivatives()
         *tensors, ticket = ctx.saved_tensors
         with torch.cuda.device_of(tensors[0]):
             # Hooks of autograd may have copied the ticket, and dropped it.
