@@ -136,10 +136,6 @@ class StepBatchNorm(nn.Module):
         self, num_features: int, max_steps: int, *, eps: float = 1e-5, momentum: float = 0.1
     ) -> None:
         super().__init__()
-        if num_features < 1 or max_steps < 1:
-            raise ValueError(
-                f"num_features and max_steps must be at least 1, got {num_features}, {max_steps}"
-            )
         self.eps, self.momentum = eps, momentum
         self.weight = nn.Parameter(torch.ones(max_steps, num_features))
         self.bias = nn.Parameter(torch.zeros(max_steps, num_features))
