@@ -139,21 +139,16 @@ class RunRecord:
     def evaluations(self) -> dict[str, dict[str, Any]]:
         """The contents of the evaluation files, by test set, such as "test --max-steps 1".
 
-        Raise `ValueError` if there is no such file, or if one is damaged or about another model.
+        Raise `ValueError` if there is no such file, or if one is damaged.
         """
         folder, evaluations = self.run.folder, {}
-        again = ["graphut", "eval", str(folder), *import_words(self.run.imports)]
-        digest, unmeasured = run_files.model_digest(folder), dict.fromkeys(self.meanings)
+        unmeasured = dict.fromkeys(self.meanings)
         for path in sorted(folder.glob("evaluation-*.json"), key=lambda path: path.stem):
             evaluation = {**unmeasured, **read_json(path)}
-            words = option_words(evaluation["options"])
-            if evaluation.pop("model", None) != digest:
-                command = shlex.join([*again, *words])
-                raise ValueError(
-                    f"{path} is the evaluation of another model: {command}, or remove the file"
-                )
-            evaluations[shlex.join([evaluation["set"], *words])] = evaluation
+            words = [evaluation["set"], *option_words(evaluation["options"])]
+            evaluations[shlex.join(words)] = evaluation
         if not evaluations:
+            again = ["graphut", "eval", str(folder), *import_words(self.run.imports)]
             raise ValueError(f"{folder} has no evaluation: {shlex.join(again)}")
         return evaluations
 
@@ -226,7 +221,6 @@ def run_report(run: Run, device: torch.device) -> str:
         if key.startswith("by_") and rows
     ]
     seconds, options = record.progress.seconds, record.setup.options.items()
-    size, unit = (1, "seconds") if seconds < 60 else (60, "minutes")
     command = record.setup.command()
     templates = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined,
@@ -235,7 +229,7 @@ def run_report(run: Run, device: torch.device) -> str:
     return templates.get_template("report.html").render(
         record=record,
         meaning=meaning_of(type(task)),
-        duration=f"{three_digits(seconds / size)} {unit}",
+        duration=f"{three_digits(seconds / 60)} minutes",
         options=_table("Options", ["option", "value"], ((name, str(x)) for name, x in options)),
         curves=[*_curves(run)],
         results=_table("Metrics", head, results),

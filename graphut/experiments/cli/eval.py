@@ -5,7 +5,6 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from graphut._files import write_json
@@ -16,7 +15,6 @@ from graphut.experiments.training import Run
 from graphut.experiments.training.config import EVALUATION_OPTIONS
 from graphut.experiments.training.learners import AnyLearner
 from graphut.experiments.training.processes import is_first, process_group
-from graphut.experiments.training.run_files import model_digest
 from graphut.nn import EventDriven, parse_rule
 
 
@@ -29,9 +27,6 @@ def main(arguments: Namespace) -> int:
     data, options = arguments.data, vars(arguments)
     search = {name: options[name] for name in EVALUATION_OPTIONS if name in options}
     run, changed, target = arguments.run, arguments.changed, pick_device(arguments.device)
-    # Read the digest before the weights: if a run that is still training replaces them in between,
-    # the evaluation is recognised as one of another model.
-    digest = model_digest(run.folder) if data is None else None
     learner = run.learner(run.trained_model(target))
     model = learner.model
     if "evaluation_rule" in changed:
@@ -47,9 +42,8 @@ def main(arguments: Namespace) -> int:
             has = f"it has: {', '.join(task.test_sets)}"
             raise ValueError(f"{run.task_name} has no test set {name!r}; {has}")
         examples = task.load(name) if data is None else learner.read(name, task)
-        evaluate_set(
-            run, learner, name, examples, search, changed, digest=digest, table=arguments.results
-        )
+        table, is_own = arguments.results, data is not None
+        evaluate_set(run, learner, name, examples, search, changed, table, is_own=is_own)
     return 0
 
 
@@ -59,25 +53,26 @@ def evaluate_set(
     name: str,
     examples: Sequence[Any],
     options: Mapping[str, Any],
-    changed: Mapping[str, Any] = MappingProxyType({}),
-    *,
-    digest: str | None,
+    changed: Mapping[str, Any],
     table: str | None,
+    *,
+    is_own: bool = False,
 ) -> None:
     """Evaluate a model on a test set; print and save the metrics, and append them to a CSV `table`.
 
     `options` are for the evaluation, such as `beam_size`, and `changed` are settings of the model
-    that differ from the run. Without a `digest` of the weights, no `evaluation-NAME.json` is saved.
+    that differ from the run. If the test set is the user's own file, no `evaluation-NAME.json` is
+    saved.
     """
     evaluation, details = learner.evaluate_in_detail(examples, **options)
     print(f"{name}, {pluralize(len(examples), learner.example)}: {evaluation}", flush=True)
-    if not is_first() or (digest is None and table is None):
+    if not is_first() or (is_own and table is None):
         return
     options = {**changed, **options}
     details = {**learner.count_flops(examples, run.training.batch_size), **details}
-    if digest is not None:
+    if not is_own:
         head = {"graphut": __version__, "set": name, "examples": len(examples)}
-        tail = {"options": options, "model": digest, **details}
+        tail = {"options": options, **details}
         suffix = "".join(f",{key}={value}" for key, value in options.items())
         safe = re.sub(r"[^\w.,=+-]", "_", suffix)  # on all file systems
         write_json(
@@ -87,7 +82,7 @@ def evaluate_set(
         from graphut.experiments.records import append_rows
         from graphut.experiments.report import DATA, RunRecord
 
-        name = name if digest is not None else f"{DATA}{Path(name).name}"
+        name = f"{DATA}{Path(name).name}" if is_own else name
         record = RunRecord.of(run)
         numbers = {"examples": len(examples), **evaluation.metrics, **details}
         append_rows(table, [record.row(name, options, numbers)])

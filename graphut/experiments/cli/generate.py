@@ -14,16 +14,9 @@ def main(arguments: Namespace) -> int:
     run, path = arguments.run, arguments.input
     learner = run.learner(run.trained_model(pick_device(arguments.device)))
     texts = arguments.texts if path is None else [*_lines(learner, path)]
-    is_blank = [path is not None and not text.strip() for text in texts]  # lines of a file
-    prompts = [text for text, blank in zip(texts, is_blank, strict=True) if not blank]
     # The records tell which tokens the limit on the number of steps has stopped.
-    answers = learner.generate(prompts, arguments.search, get_attention=not arguments.plain)
-    for blank in is_blank:
-        result = None if blank else next(answers)
-        if arguments.plain:
-            print("" if result is None else result.text)
-        else:
-            print(f"\n{result or ''}")
+    for answer in learner.generate(texts, arguments.search, get_attention=not arguments.plain):
+        print(answer.text if arguments.plain else f"\n{answer}")
     return 0
 
 
@@ -32,8 +25,7 @@ def _lines(learner: AnyLearner, path: str) -> Iterator[str]:
     content, name = (sys.stdin.read(), "<stdin>") if path == "-" else (read_text(path), path)
     for number, line in enumerate(lines_of(content), start=1):
         try:
-            if line.strip():
-                learner.parse(line)
+            learner.parse(line)
         except ValueError as error:
             raise ValueError(f"{name}:{number}: {error}") from None
         yield line

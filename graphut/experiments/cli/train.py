@@ -16,7 +16,7 @@ from graphut.experiments.records import describe_machine
 from graphut.experiments.tasks import TASKS, Task, preset_of
 from graphut.experiments.training import Run, Trainer, TrainingConfig, learner_of
 from graphut.experiments.training.processes import barrier, is_first, process_group
-from graphut.experiments.training.run_files import model_digest, tensorboard_log
+from graphut.experiments.training.run_files import tensorboard_log
 
 _SHOWN = 3  # test examples that are answered after training
 
@@ -44,8 +44,7 @@ def main(arguments: Namespace) -> int:
         print(f"stopped; to continue: {shlex.join(words)}")
         raise
     learner = run.learner(run.model().to(device))
-    digest, table = model_digest(folder), arguments.results
-    evaluate_set(run, learner, "test", task.test, {}, digest=digest, table=table)
+    evaluate_set(run, learner, "test", task.test, {}, {}, arguments.results)
     for answer in learner.answers(task.test[:_SHOWN]):
         print(f"\n{answer}")
     return 0

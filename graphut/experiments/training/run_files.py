@@ -12,14 +12,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphut._files import explain_write_errors, reraise_for_file, write_atomically
 from graphut._torch import torch
 from graphut.models.checked_config import quote
-from graphut.models.model_files import WEIGHTS, read_tensors, write_tensors
+from graphut.models.model_files import read_tensors, write_tensors
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -115,11 +114,6 @@ def _scalars(group: str, metrics: Mapping[str, Any]) -> dict[str, float]:
         elif isinstance(value, (int, float)):
             scalars[f"{group}/{name}"] = value
     return scalars
-
-
-def model_digest(folder: str | Path) -> str:
-    """Return the first 16 hexadecimal digits of the SHA-256 of a model's weights file."""
-    return sha256(Path(folder, WEIGHTS).read_bytes()).hexdigest()[:16]
 
 
 class TrainingState(NamedTuple):

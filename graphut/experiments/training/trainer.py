@@ -180,6 +180,8 @@ class Trainer:
         }
         # In this order a process that is killed in between leaves a run that can be resumed.
         if is_best:
+            for path in self.folder.glob("evaluation-*.json"):
+                path.unlink()  # of an older model
             model.save_pretrained(self.folder)
         run_files.append_metrics(self.folder / run_files.METRICS, metrics)
         self._save_checkpoint()

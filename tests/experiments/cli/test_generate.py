@@ -26,10 +26,6 @@ def test_generate_answers_a_file_line_by_line(
     assert output(*command, "--input", path, *options) == answers
     monkeypatch.setattr("sys.stdin", StringIO(path.read_text()))
     assert output(*command, "--input", "-", *options) == answers
-    path.write_text(" \nq d x a\n\nb\nc a\n\n")
-    first, *others = answers.splitlines()
-    lines = output(*command, "--input", path, *options).splitlines()
-    assert lines == ["", first, "", *others, ""]
     path.write_text("b\nq D\n")
     said = refusal(*command, "--input", path)
     assert said.startswith(f"graphut: {path}:2: unknown symbol 'D' (did you mean 'd'?); known are")

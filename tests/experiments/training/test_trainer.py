@@ -180,7 +180,9 @@ def test_trainer_of_two_processes_is_that_of_one(tmp_path: Path) -> None:
 def test_trainer_writes_metrics_of_each_epoch(tmp_path: Path) -> None:
     lines: list[str] = []
     trainer = make(tmp_path, report=lines.append)
+    (tmp_path / "evaluation-test.json").touch()  # of an older model
     trainer.fit()
+    assert not (tmp_path / "evaluation-test.json").exists()
     read = read_metrics(tmp_path / METRICS)
     assert [(line["epoch"], line["update"]) for line in read] == [(1, 3), (2, 6), (3, 9)]
     for line in read:
