@@ -46,10 +46,16 @@ from tests.attention.naive import hubs
 from tests.attention.triton.cases import attend
 from tests.gpu_stand_in import gpu_stand_in
 
-SHARED = {80: 163, 86: 99, 89: 99, 90: 227, 100: 227}  # KiB of a program, by architecture
-# Bytes of a thread that are spilled: gradients of attention need more registers than there are.
-SPILLED = {"attention_source": 1024, "attention_query": 288, "attention_forward": 40}
-SPILLED |= {"finish": 16, "finish_backward": 16, "weight_gradient": 16}
+SHARED = {80: 163, 89: 99, 90: 227, 100: 227}  # KiB of a program, by architecture
+# Bytes of a thread that are spilled, by architecture: gradients of attention with wide heads need
+# more registers than there are. Other kernels may spill `FEW`.
+FEW = 32
+SPILLED = {
+    80: {"attention_source": 1024, "attention_query": 320, "attention_forward": 80},
+    89: {"attention_source": 1024, "attention_query": 272},
+    90: {"attention_source": 448, "attention_query": 272, "attention_forward": 40},
+    100: {"attention_source": 640, "attention_query": 256},
+}
 HEADS = 8
 
 
@@ -141,7 +147,7 @@ def compile_for(architecture: int, *, full: bool, limits: bool) -> None:
         shared = max(-(-kernel.metadata.shared // 1024) for kernel in variants)
         spilled = max(spilled_bytes(x, architecture) for x in variants) if limits else 0
         print(f"sm_{architecture} {name}: {shared} KiB of shared memory, {spilled} bytes spilled")
-        if shared > SHARED[architecture] or spilled > SPILLED.get(name, 0):
+        if shared > SHARED[architecture] or spilled > SPILLED[architecture].get(name, FEW):
             wrong.append(name)
     assert not wrong, f"kernels need too much on sm_{architecture}: {', '.join(wrong)}"
 
