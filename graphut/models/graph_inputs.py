@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -123,7 +122,7 @@ def raw_columns(graph: Any) -> dict[str, Any]:
     if getattr(graph, "edge_index", None) is not None:
         of_node: Mapping[str, Any] = graph.to_dict()
         of_edge = {name: x for name, x in of_node.items() if name.startswith("edge_")}
-        edges, count = graph.edge_index, _count_nodes(graph)
+        edges, count = graph.edge_index, int(graph.num_nodes)  # PyG warns if it guesses
     elif hasattr(graph, "ndata") and graph.is_homogeneous:
         of_node, of_edge = graph.ndata, graph.edata
         # A graph may be restricted to formats that do not know the order of edges.
@@ -189,18 +188,6 @@ def _as_array(value: Any, name: str) -> NDArray[Any]:
         value = value if value.layout is torch.strided else value.to_dense()
         value = value.float() if value.dtype is torch.bfloat16 else value
     return plain_array(value, name)
-
-
-def _count_nodes(data: Any) -> int:
-    """Return the number of nodes of a `Data` of PyG, which guesses if it has neither `x` nor it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        try:
-            return int(data.num_nodes)
-        except UserWarning:
-            raise ValueError(
-                f"{data} does not say how many nodes it has: set its num_nodes, or x"
-            ) from None
 
 
 def as_input(
