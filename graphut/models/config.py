@@ -244,7 +244,7 @@ class UniversalGraphTransformerConfig(ModelConfig):
         least=0,
     )
     change_scale: float = option(
-        0.1, "root mean square change of a state for which the penalty is half of its maximum"
+        0.1, "positive change of a state (RMS) for which the penalty is half of its maximum"
     )
     quantize: int = option(
         0,
@@ -288,14 +288,11 @@ class UniversalGraphTransformerConfig(ModelConfig):
             self._check("answer_at", self.answer_at == "edge", f"'edge' {where}")
             self._check("num_kinds", self.num_kinds > 1, f"at least 2 {where}: starts and others")
             self._check("edge_feats", self.edge_feats <= 1, f"at most 1 {where}, the weight")
-            without = ("depth_modulus", "quantize", "initial_noise", "noise")
-            self._check_defaults(False, where, *without)
         unordered = ("max_offset", "transition")
         self._check_defaults(False, "in graphs, whose nodes are in no order", *unordered)
         where, attends = f"where layer is {self.layer!r}", self.layer == "attention"
         self._check_defaults(attends, where, "scale_by_degree", "symmetric_init")
         self._check_defaults(attends or self.layer == "gat", where, "attention_dropout")
-        self._check("input_dropout", 0 <= self.input_dropout < 1, "in [0, 1)")
         self._check_defaults(self.num_feats > 0, "where nodes have kinds", "input_dropout")
         if self.layer == "none":
             self._check("messages", self.messages != "none", "'max' or 'sum' where layer is 'none'")
@@ -304,10 +301,6 @@ class UniversalGraphTransformerConfig(ModelConfig):
         self._check_training()
 
     def _check_training(self) -> None:
-        self._check("change_scale", self.change_scale > 0, "positive")
-        first = self.noise > 0 and self.noise_on == "first"
-        self._check_defaults(not first, "where noise_on is 'first'", "initial_noise")
-        self._check("depth_modulus", self.depth_modulus != 1, "0 or at least 2")
         self._check_defaults(self.step_loss != "none", "where step_loss is 'none'", "depth_modulus")
         runs_all = not self.adaptive or self.rule.startswith("fixed")
         every = "where nodes halt in training: adaptive is True and rule is not 'fixed'"
