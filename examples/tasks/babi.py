@@ -215,7 +215,7 @@ class Babi(Task):
     def groups(self) -> list[str]:
         """The names of the chosen tasks, such as "qa3"."""
         text = "1-20" if self.tasks == "all" else self.tasks
-        return [f"qa{n}" for n in sorted({*whole_numbers("tasks", text, 1, 20)})]
+        return [f"qa{n}" for n in sorted({*whole_numbers("tasks", text, 1)})]
 
     @cached_property
     def vocabulary(self) -> Vocabulary:

@@ -284,10 +284,10 @@ class GraphTask(Task):
         """The vocabulary of the classes; empty if nodes select edges instead of classes."""
 
 
-def whole_numbers(name: str, text: str, least: int, most: int | None = None) -> list[int]:
+def whole_numbers(name: str, text: str, least: int) -> list[int]:
     """Return the whole numbers in the text of an option, such as "4,7" or "4-24".
 
-    Raise `ValueError`, with the `name` of the option, for a number below `least` or above `most`.
+    Raise `ValueError`, with the `name` of the option, for a number below `least`.
 
     Examples
     --------
@@ -298,10 +298,9 @@ def whole_numbers(name: str, text: str, least: int, most: int | None = None) -> 
     for part in text.split(","):
         ends = re.fullmatch(r"\s*(\d{1,7})(?:-(\d{1,7}))?\s*", part)
         span = range(int(ends[1]), int(ends[2] or ends[1]) + 1) if ends else range(0)
-        if not span or span[0] < least or span[-1] > (most or span[-1]):
-            limit = f"of {least} or more" if most is None else f"from {least} to {most}"
-            example = f"as in '{least},{least + 2}-{least + 4}'"
-            raise ValueError(f"{name} must be whole numbers {limit}, {example}; got {text!r}")
+        if not span or span[0] < least:
+            example = f"of {least} or more, as in '{least},{least + 2}-{least + 4}'"
+            raise ValueError(f"{name} must be whole numbers {example}; got {text!r}")
         numbers += span
     return numbers
 
