@@ -6,7 +6,7 @@ import csv
 import io
 import platform
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -68,7 +68,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def append_rows(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> None:
+def append_rows(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Append rows to a CSV file, and new columns to its header.
 
     Floats have six significant digits, and `None` is an empty cell. Several processes may append to
@@ -78,14 +78,12 @@ def append_rows(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> None:
     with explain_write_errors(path):
         lock = FileLock(path.with_name(f".{path.name}.lock")).acquire()
     with lock:
-        columns, cells = _read(path) if path.exists() else ([], [])
-        width = len(columns)
-        columns = list(dict.fromkeys([*columns, *(name for row in rows for name in row)]))
+        table = [*_read(path), *({name: _cell(x) for name, x in row.items()} for row in rows)]
+        columns = dict.fromkeys(name for row in table for name in row)
         text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows([*old, *[""] * (len(columns) - width)] for old in cells)
-        writer.writerows([_cell(row.get(name)) for name in columns] for row in rows)
+        writer = csv.DictWriter(text, [*columns], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(table)
         write_atomically(path, text.getvalue().encode())
 
 
@@ -94,21 +92,19 @@ def check_table(path: str | Path) -> None:
     path = Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"cannot write {path}: make its folder, or name another")
-    if path.exists():
-        _read(path)
+    _read(path)
 
 
-def _read(path: Path) -> tuple[list[str], list[list[str]]]:
-    """Return the names of the columns of a CSV file, and the cells of each row."""
+def _read(path: Path) -> list[dict[str, str]]:
+    """Return the rows of a CSV file, by column; none if there is no file."""
+    if not path.exists():
+        return []
     with reraise_for_file(path, "is not a table of results"):
-        text = path.read_text("utf-8")
-        columns, *rows = [*csv.reader(io.StringIO(text), strict=True)] or [[]]
-        if len({*columns}) < len(columns) or not all(columns):
-            raise ValueError("its first line must have a different name for each column")
-        for number, row in enumerate(rows, 1):
-            if len(row) != len(columns):
-                raise ValueError(f"row {number} has {len(row)} cells and {len(columns)} columns")
-    return columns, rows
+        reader = csv.DictReader(io.StringIO(path.read_text("utf-8")), strict=True)
+        rows, columns = [*reader], reader.fieldnames or []
+        if len({*columns}) < len(columns) or any(None in {*row, *row.values()} for row in rows):
+            raise ValueError("each column must have its own name, and each row all columns")
+    return rows
 
 
 def _cell(value: object) -> str:

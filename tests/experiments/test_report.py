@@ -1,5 +1,4 @@
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from shutil import copytree
 
@@ -25,12 +24,9 @@ pytestmark = pytest.mark.usefixtures("tiny_presets")
 def report_of(folder: Path) -> tuple[str, Page]:
     html = run_report(Run.open(folder), CPU)
     page = Page(html)
-    assert len(html.encode()) < 5_000_000
-    assert all(link.startswith("data:image/png;base64,") for link in page.links)
-    assert all(picture["alt"] and picture["width"] for picture in page.pictures)
-    levels = [level for level, _ in page.headings]
-    assert levels[0] == 1 and levels.count(1) == 1
-    assert all(after <= before + 1 for before, after in pairwise(levels))
+    assert len(page.pictures) > 2  # the curves
+    assert all(str(x["src"]).startswith("data:image/png;base64,") for x in page.pictures)
+    assert all(x["alt"] and x["width"] for x in page.pictures)
     return html, page
 
 

@@ -15,12 +15,11 @@ class Shape:
     hollow: bool = field(default=False, metadata={"help": "without a core"})
     colour: Literal["red", "blue"] = field(default="red", metadata={"help": "of the outside"})
     long_name: str | None = field(default=None, metadata={"help": "in full"})
-    made_of: list[str] = field(default_factory=list, metadata={"help": "never an option"})
 
 
 def help_text(kind: Any, **options: Any) -> str:
     parser = ArgumentParser(add_help=False)
-    add_options(parser.add_argument_group("shape"), kind, ["made_of"], **options)
+    add_options(parser.add_argument_group("shape"), kind, **options)
     return " ".join(parser.format_help().split())
 
 
@@ -31,7 +30,6 @@ def test_add_options_help_has_every_field_with_its_default() -> None:
     assert "--hollow, --no-hollow without a core (default: False)" in text
     assert "--colour {red,blue} of the outside (default: red)" in text
     assert "--long-name TEXT in full" in text
-    assert "made" not in text
 
 
 def test_add_options_help_has_the_presets() -> None:
