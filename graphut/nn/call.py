@@ -125,9 +125,10 @@ class Call:
         """Run step `t` on its input for the active `nodes`, `(A, d)`; return their new states."""
         store, quantize = self.store, self.quantize
         new: Tensor = step(store, rows)
+        store.work.computed += rows.shape[0]
         store.work.attended.append((store.layout, store.frontier))
         if store.cross_layout is not None:
-            store.work.cross_attended.append((store.cross_layout, store.frontier))
+            store.work.attended.append((store.cross_layout, store.frontier))
         if "quantized" in self.noise:
             new = with_noise(self.noise, "quantized", new, nodes, t)
         return new if quantize is None else quantize.round(new)

@@ -1,6 +1,6 @@
 """The record of a recurrence: steps of each node, ponder cost, and counts of operations."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -15,24 +15,13 @@ STOPPED, STOPPED_MEANING = "+", "stopped by the limit on the number of steps"
 
 @dataclass
 class FlopCount:
-    """Lists of the projected and of the computed nodes of each step, with which `Ponder` counts."""
+    """Counts of projected and of computed nodes, and what their in-edges are counted from."""
 
-    # The number of nodes, and the `(A,)` ids of the nodes that were projected to keys and values.
-    projections: list[tuple[int, Tensor | None]] = field(default_factory=list)
-    # The edges, and the `(A,)` ids of their destinations that were computed.
+    projected: int | Tensor = 0  # how often a node was projected to keys and values
+    computed: int | Tensor = 0  # how often a step computed a node
+    edges: int | Tensor = 0  # in-edges of computed nodes, without those in `attended`
+    # The edges of an attention, and the `(A,)` ids of the destinations that it computed.
     attended: list[tuple[EdgeLayout, Tensor | None]] = field(default_factory=list)
-    cross_attended: list[tuple[EdgeLayout, Tensor | None]] = field(default_factory=list)
-    # Sums over calls that are no longer in the lists.
-    projected: int | Tensor = 0
-    computed: int | Tensor = 0
-    edges: int | Tensor = 0
-
-    def fold(self) -> None:
-        """Add the number of listed projections to `projected`; clear `projections`, `attended`."""
-        for size, nodes in self.projections:
-            self.projected += size if nodes is None else len(nodes)
-        self.projections.clear()
-        self.attended.clear()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -108,31 +97,27 @@ class Ponder:
     @property
     def computed(self) -> Tensor:
         """Number of nodes that a step computed, summed over all steps."""
-        attended = self.work.attended
-        listed = (layout.num_dst if nodes is None else len(nodes) for layout, nodes in attended)
-        return self._sum([self.work.computed, *listed])
+        return self._tensor(self.work.computed)
 
     @property
     def projected(self) -> Tensor:
         """Number of nodes that were projected to keys and values, summed over steps."""
-        projections = self.work.projections
-        listed = (size if nodes is None else len(nodes) for size, nodes in projections)
-        return self._sum([self.work.projected, *listed])
+        return self._tensor(self.work.projected)
 
     @property
     def edges(self) -> Tensor:
         """Number of in-edges of computed nodes, including cross-attention, summed over steps."""
-        listed = (
-            layout.num_edges if nodes is None else layout.in_degrees[nodes].sum()
-            for layout, nodes in (*self.work.attended, *self.work.cross_attended)
-        )
-        return self._sum([self.work.edges, *listed])
+        edges = self.work.edges
+        for layout, nodes in self.work.attended:
+            own = layout.num_edges if nodes is None else layout.in_degrees[nodes].sum()
+            edges = edges + own
+        return self._tensor(edges)
 
     @property
     def all_edges(self) -> Tensor:
         """Value that `edges` would have if all nodes took `max_steps` steps."""
         crossing = 0 if self.cross_layout is None else self.cross_layout.num_edges
-        return self._sum([self.max_steps * (self.layout.num_edges + crossing)])
+        return self._tensor(self.max_steps * (self.layout.num_edges + crossing))
 
     @property
     def flops(self) -> Tensor:
@@ -158,7 +143,6 @@ class Ponder:
             f"max_steps={self.max_steps}, cost={self.cost.item():.4g}{cut})"
         )
 
-    def _sum(self, counts: Iterable[int | Tensor]) -> Tensor:
-        total = sum(counts)
-        # `torch.tensor(total, device=...)` would wait for the device.
-        return total if isinstance(total, Tensor) else self.steps.new_full((), total)
+    def _tensor(self, count: int | Tensor) -> Tensor:
+        # `torch.tensor(count, device=...)` would wait for the device.
+        return count if isinstance(count, Tensor) else self.steps.new_full((), count)

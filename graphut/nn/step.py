@@ -97,7 +97,7 @@ class Store:
 
     def write(self, nodes: Tensor | None, key_value: Tensor) -> None:
         """Store the keys and values, `(A, 2 * H * D)`, of `nodes`, `(A,)`; None is all nodes."""
-        self.work.projections.append((self.layout.num_src, nodes))
+        self.work.projected += key_value.shape[0]
         if self.memory is not None:
             self.memory.write(nodes, key_value)
         elif self.table is None or nodes is None:  # a hook may keep the tensor of the layer

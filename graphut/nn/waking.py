@@ -221,7 +221,7 @@ class _Record:
 
     def note(self, nodes: Tensor | None, changed: Tensor | None, t: int) -> None:
         """Note that `nodes` were computed in round `t`, and that `changed` got new states."""
-        self.call.store.work.fold()
+        self.call.store.work.attended.clear()  # which `edges` counts in the end
         if nodes is None:
             self.sizes.append(len(self.ones))
             self.updates += 1
@@ -244,7 +244,6 @@ class _Record:
         if self.call.store.any_active(num_active):
             quiescent[... if self.graph is None else _rows_of(nodes, self.graph)] = False
         store, rows, updates = self.call.store, self.call.rows, self.updates
-        store.work.computed = updates.sum()
         store.work.edges = (updates * store.layout.in_degrees).sum()
         shown = shown if len(shown) == len(updates) else shown[: len(updates)]
         zeros = torch.zeros_like(updates, dtype=torch.promote_types(shown.dtype, torch.float32))

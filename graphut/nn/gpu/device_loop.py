@@ -128,7 +128,7 @@ class DeviceWork(FlopCount):
     """The nodes and edges that the steps of a program computed, counted when they are asked for."""
 
     def __init__(self, layouts: Layouts, steps: Tensor, stores_all: bool) -> None:
-        self.projections, self.attended, self.cross_attended = [], [], []
+        self.attended = []
         self._layouts, self._steps, self._stores_all = layouts, steps, stores_all
 
     @property
