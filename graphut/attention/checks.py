@@ -137,20 +137,16 @@ def check_edge_feat(
     """Raise unless edge features, mapped by `edge_map` if given, can be added to key and value."""
     _check_tensors(query, edge_feat=edge_feat, edge_map=edge_map)
     heads, feats = query.shape[1:]
-    if value.shape[2] != feats:
-        raise ValueError(
-            "edge_feat is added to key and value, which must have the same number of features, got "
-            f"{feats} and {value.shape[2]} features a head"
-        )
     by_head: tuple[int, ...] = (heads, feats)
-    fits = True
+    fits = value.shape[2] == feats
     if edge_map is not None:
-        by_head, fits = edge_map.shape[2:], edge_map.shape[:2] == (heads, feats)
+        by_head, fits = edge_map.shape[2:], fits and edge_map.shape[:2] == (heads, feats)
     if not fits or edge_feat.shape != (layout.num_edges, *by_head):
         raise ValueError(
             f"edge_feat must be ({layout.num_edges}, F) with an edge_map ({heads}, {feats}, F), or "
-            f"({layout.num_edges}, {heads}, {feats}) without, got shapes {tuple(edge_feat.shape)} "
-            f"and {None if edge_map is None else tuple(edge_map.shape)}"
+            f"({layout.num_edges}, {heads}, {feats}) without, for a value with {feats} features; "
+            f"got shapes {tuple(edge_feat.shape)} and "
+            f"{None if edge_map is None else tuple(edge_map.shape)}, and {value.shape[2]} features"
         )
     check_finite(edge_feat=edge_feat)
 

@@ -11,9 +11,8 @@ Bits = TypeVar("Bits", int, Tensor, int | Tensor)
 
 def draw_seed(device: torch.device) -> int | Tensor:
     """Draw a dropout seed from torch's generator: an int, or an int64 tensor on a GPU."""
-    on_gpu = device.type == "cuda"
-    seed = torch.randint(2**62, (), device=device) if on_gpu else torch.randint(2**62, ())
-    return seed if on_gpu else int(seed)
+    seed = torch.randint(2**62, (), device=device if device.type == "cuda" else "cpu")
+    return seed if seed.is_cuda else int(seed)
 
 
 def dropout_factors(

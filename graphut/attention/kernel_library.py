@@ -138,18 +138,11 @@ def sort_edges(
     the compiled kernels sort, if they are built.
     """
     if LIBRARY is None or src.device.type != "cpu":
-        return sort_edges_by_torch(src, dst, num_src, num_dst)
+        order = torch.argsort(dst * num_src + src, stable=True)
+        counts = torch.bincount(dst + 1, minlength=num_dst + 1)
+        return counts.cumsum(0), src[order], order
     src, dst = src.contiguous(), dst.contiguous()
     results = src.new_empty(num_dst + 1), torch.empty_like(src), torch.empty_like(src)
     pointers = (tensor.data_ptr() for tensor in results)
     LIBRARY.sort_edges(src.data_ptr(), dst.data_ptr(), src.numel(), num_dst, *pointers)
     return results
-
-
-def sort_edges_by_torch(
-    src: Tensor, dst: Tensor, num_src: int, num_dst: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute `sort_edges` with torch operators, for any device."""
-    order = torch.argsort(dst * num_src + src, stable=True)
-    counts = torch.bincount(dst + 1, minlength=num_dst + 1)
-    return counts.cumsum(0), src[order], order

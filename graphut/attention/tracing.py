@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ParamSpec, TypeVar
 
 import torch
@@ -53,12 +53,7 @@ def in_jit_trace() -> bool:
 
 def outside_inference() -> AbstractContextManager[Any]:
     """Context manager that leaves inference mode, so that autograd can use the new tensors."""
-    if not torch.is_inference_mode_enabled():
-        return nullcontext()
-    outside = ExitStack()
-    outside.enter_context(torch.inference_mode(False))
-    outside.enter_context(torch.no_grad())
-    return outside
+    return torch.inference_mode(False) if torch.is_inference_mode_enabled() else nullcontext()
 
 
 def outside_autocast(device: str) -> AbstractContextManager[Any]:

@@ -1,7 +1,7 @@
 """The compiled kernels as functions of tensors."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
@@ -42,6 +42,7 @@ class Part:
     kernel: str = ""  # one of `KERNELS`; "": as in the call
     rows: Tensor | None = None  # (R,) destinations to compute, in this order; None: all
     order: Tensor | None = None  # (N_src,) a permutation of the sources; None: 0, 1, 2, ...
+    tables: dict[Any, Call] = field(default_factory=dict)  # the templates of `forward_table`
 
     @cached_property
     def template(self) -> Call:
@@ -51,11 +52,6 @@ class Part:
         for name, index in zip(Edges._fields, self.edges, strict=True):
             setattr(call, name, index.data_ptr())
         return call
-
-    @cached_property
-    def tables(self) -> dict[Any, Call]:
-        """Return an empty dictionary, which `forward_table` fills with its templates."""
-        return {}
 
     def select(self, frontier: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
         """Return the ids of the destinations in `frontier` and in `rows`, and their query rows.
@@ -102,7 +98,9 @@ class Gradients(NamedTuple):
 def forward(tables: Tables, parts: Sequence[Part], scalars: ScalarArgs) -> tuple[Tensor, Tensor]:
     """Return the output `(A, H, Dv)`, and the softmax maxima and inverse sums, `(A, H, 2)`."""
     tables = _readable(tables)
-    (query, key, value, *_), (out, softmax) = tables, _outputs(tables)
+    query, key, value, *_ = tables
+    softmax = query.new_empty(*query.shape[:2], 2, dtype=_WIDE[query.dtype])
+    out = value.new_empty(*query.shape[:2], value.shape[2])
     if parts[0].rows is not None:  # the results of no edges, for rows that the first part lacks
         out.zero_()
         softmax.copy_(softmax.new_tensor([torch.inf, 0]))
@@ -236,13 +234,6 @@ def _unit_stride(table: Tensor) -> Tensor:
     if table.stride(2) == 1 and not table.is_neg():
         return table
     return table.contiguous().resolve_neg()
-
-
-def _outputs(tables: Tables) -> tuple[Tensor, Tensor]:
-    """Allocate the output, `(A, H, Dv)`, and the softmax maxima and inverse sums, `(A, H, 2)`."""
-    rows, heads, _ = tables.query.shape
-    softmax = tables.query.new_empty(rows, heads, 2, dtype=_WIDE[tables.query.dtype])
-    return tables.value.new_empty(rows, heads, tables.value.shape[2]), softmax
 
 
 def gradient_buffer(table: Tensor) -> Tensor:
