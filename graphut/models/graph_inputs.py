@@ -210,20 +210,6 @@ def num_nodes(graph: Any) -> int:
     return count
 
 
-def in_groups(graphs: Sequence[GraphInput], nodes: int = 20_000) -> Iterator[list[GraphInput]]:
-    """Yield lists of consecutive graphs with at most `nodes` nodes in all, or one larger graph."""
-    group: list[GraphInput] = []
-    total = 0
-    for graph in graphs:
-        total += len(graph.nodes)
-        if group and total > nodes:
-            yield group
-            group, total = [], len(graph.nodes)
-        group.append(graph)
-    if group:
-        yield group
-
-
 @contextmanager
 def until_quiescent(model: AdaptiveModel, nodes: int) -> Iterator[None]:
     """Context manager that lets the rule `EventDriven` run until all nodes rest in evaluation.

@@ -20,7 +20,6 @@ from graphut.models.graph_inputs import (
     JoinedGraphs,
     as_input,
     graph_list,
-    in_groups,
     num_nodes,
     until_quiescent,
 )
@@ -233,7 +232,9 @@ class UniversalGraphTransformer(AdaptiveModel):
         predictions: list[GraphPrediction] = []
         num_cut_off, largest = 0, max(map(num_nodes, inputs), default=1)
         with self.evaluating(), until_quiescent(self, largest):
-            for group in in_groups(inputs):
+            size = max(1, 20_000 // max(1, largest))  # graphs in one call
+            for start in range(0, len(inputs), size):
+                group = inputs[start : start + size]
                 union = JoinedGraphs.join(group)
                 output = self(union.layout, union.nodes, **union.options)
                 predictions += self.predictions_of(group, output)

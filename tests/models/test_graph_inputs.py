@@ -10,8 +10,7 @@ import torch
 from graphut import Vocabulary
 from graphut._dgl import dgl
 from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig, graph_inputs
-from graphut.models.graph_columns import GraphInput
-from graphut.models.graph_inputs import as_input, graph_list, in_groups, raw_columns
+from graphut.models.graph_inputs import as_input, graph_list, raw_columns
 from graphut.nn import EventDriven
 from tests.helpers import refuses
 
@@ -208,12 +207,6 @@ def test_predict_values() -> None:
     [found] = model.predict(graph)
     assert found.labels == [] and found.probabilities is None
     torch.testing.assert_close(found.values, 2 * before + 5)
-
-
-def test_in_groups_keeps_order_and_size() -> None:
-    graphs = [GraphInput(np.zeros((2, 0), np.int64), np.zeros(n, np.int64)) for n in (2, 3, 9, 1)]
-    found = [[len(graph.nodes) for graph in group] for group in in_groups(graphs, 5)]
-    assert found == [[2, 3], [9], [1]] and [*in_groups([])] == []
 
 
 def test_until_quiescent_leaves_the_evaluation_rule_derived_from_the_rule() -> None:
