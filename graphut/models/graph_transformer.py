@@ -40,6 +40,8 @@ from graphut.nn import (
 from graphut.nn.checks import check_feat, check_same_nodes
 from graphut.nn.graph_call import from_edge_index
 
+_MOST_NODES = 20_000  # of the graphs in a call of `predict`
+
 
 class UniversalGraphTransformer(AdaptiveModel):
     r"""An adaptive Universal Transformer (arXiv 1807.03819) whose nodes attend along graph edges.
@@ -232,7 +234,7 @@ class UniversalGraphTransformer(AdaptiveModel):
         predictions: list[GraphPrediction] = []
         num_cut_off, largest = 0, max(map(num_nodes, inputs), default=1)
         with self.evaluating(), until_quiescent(self, largest):
-            size = max(1, 20_000 // max(1, largest))  # graphs in one call
+            size = max(1, _MOST_NODES // max(1, largest))  # graphs in one call
             for start in range(0, len(inputs), size):
                 group = inputs[start : start + size]
                 union = JoinedGraphs.join(group)

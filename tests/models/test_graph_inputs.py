@@ -9,7 +9,12 @@ import torch
 
 from graphut import Vocabulary
 from graphut._dgl import dgl
-from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig, graph_inputs
+from graphut.models import (
+    UniversalGraphTransformer,
+    UniversalGraphTransformerConfig,
+    graph_inputs,
+    graph_transformer,
+)
 from graphut.models.graph_inputs import as_input, graph_list, raw_columns
 from graphut.nn import EventDriven
 from tests.helpers import refuses
@@ -57,7 +62,7 @@ def test_graph_list_splits_batches_and_reads_iterables() -> None:
         assert found == [(1, 0), (2, 1), (3, 2)]
 
 
-def test_predict_of_datasets() -> None:
+def test_predict_of_datasets(monkeypatch: pytest.MonkeyPatch) -> None:
     datasets = pytest.importorskip("torch_geometric.datasets")
     fake = datasets.FakeDataset(num_graphs=7, avg_num_nodes=9, num_channels=3)
     for graphs, num_feats, sizes in (
@@ -66,8 +71,13 @@ def test_predict_of_datasets() -> None:
         (fake[:5], 3, [graph.num_nodes for graph in fake[:5]]),
         ([(triangle(), 0)], 2, [3]),  # as a data set of DGL with labels of graphs
     ):
-        found = UniversalGraphTransformer(config_of(num_feats=num_feats)).predict(graphs)
+        model = UniversalGraphTransformer(config_of(num_feats=num_feats))
+        found = model.predict(graphs)
         assert [len(each.steps) for each in found] == sizes
+        with monkeypatch.context() as patched:
+            patched.setattr(graph_transformer, "_MOST_NODES", 2 * max(sizes))
+            for again, each in zip(model.predict(graphs), found, strict=True):
+                torch.testing.assert_close(again.probabilities, each.probabilities)
 
 
 def test_raw_columns_refuses_other_objects() -> None:
