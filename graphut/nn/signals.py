@@ -100,15 +100,14 @@ def make_signal(
 
 def encode(signal: Signal, coordinates: Tensor, like: Tensor) -> Tensor:
     """Return the signal of `n` coordinates, `(n, d)`, in the dtype of `like`, `(..., d)`."""
-    if coordinates.dim() > 1:
-        return _call_signal(signal, coordinates, like)
     is_small = coordinates.dtype == torch.int64 and coordinates.device.type == "cpu"
-    if is_small and coordinates.numel() and _is_fixed(signal, like):
+    is_small = is_small and coordinates.dim() == 1 and coordinates.numel() > 0
+    if is_small and _is_fixed(signal, like):
         low, high = coordinates.aminmax()
         if low.item() >= 0 and high.item() < _TABLE:
             table = _sinusoids(signal.count_from - 1, _TABLE, signal.dim, like.dtype, like.device)
             return table.index_select(0, coordinates)
-    return _call_with_unique(lambda unique: _call_signal(signal, unique, like), coordinates)
+    return _call_signal(signal, coordinates, like)
 
 
 def step_signals(signal: Signal, steps: int, like: Tensor) -> Tensor:
@@ -165,19 +164,7 @@ def coordinate_signal(
     """
     if dim < 1:
         raise ValueError(f"dim must be at least 1, got {dim}")
-    return _sinusoid(torch.as_tensor(values), dim, dtype)
-
-
-def _call_with_unique(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
-    """Return `function(values)`, but call the function on each different value only once."""
-    # On a GPU the host would wait for their number, and `unique` is not differentiable.
-    if values.device.type != "cpu" or values.requires_grad:
-        return function(values)
-    unique, inverse = torch.unique(values, return_inverse=True)
-    return function(unique)[inverse]
-
-
-def _sinusoid(values: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
+    values = torch.as_tensor(values)
     rates, offsets = _rates(dim, values.device)
     return torch.addcmul(offsets, values.to(torch.float64)[..., None], rates).sin().to(dtype)
 

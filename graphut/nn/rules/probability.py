@@ -77,8 +77,6 @@ class ACT(HaltingRule):
 class Threshold(HaltingRule):
     """Halt at the first step whose halting probability reaches `threshold`, in `(0, 1]`.
 
-    With `min_steps=0`, the probability of the first state counts too, as in `ACT`.
-
     The output is the state at halting, and the ponder cost is 0. Use the rule in evaluation, after
     training with `ACT`, `PonderNet` or `FixedDepth`. With `get_steps=True` one can also train the
     halting module to predict whether the model's output is correct, and then use the rule (as in
@@ -93,12 +91,10 @@ class Threshold(HaltingRule):
     name: ClassVar[str] = "threshold"
     threshold: float = 0.5
     halt_from: str = "input"
-    min_steps: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_share("threshold")
-        self.check("min_steps", self.min_steps in (0, 1), "be 0 or 1")
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
         return Decision(measure >= self.threshold), memory
