@@ -6,7 +6,7 @@ import csv
 import io
 import platform
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -79,12 +79,16 @@ def append_rows(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
         lock = FileLock(path.with_name(f".{path.name}.lock")).acquire()
     with lock:
         table = [*_read(path), *({name: _cell(x) for name, x in row.items()} for row in rows)]
-        columns = dict.fromkeys(name for row in table for name in row)
-        text = io.StringIO()
-        writer = csv.DictWriter(text, [*columns], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(table)
-        write_atomically(path, text.getvalue().encode())
+        write_atomically(path, as_csv(table))
+
+
+def as_csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    """Return a CSV table with the columns of all rows."""
+    columns, text = dict.fromkeys(name for row in rows for name in row), io.StringIO()
+    writer = csv.DictWriter(text, [*columns], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
 
 
 def check_table(path: str | Path) -> None:

@@ -67,10 +67,10 @@ class Predict(OnDevice):
 
     folder: str = word("the folder of a run or of a saved model", "FOLDER")
     data: str = argument(MISSING, "file or folder of graphs, as for graphut train graphs", "PATH")
-    out: str = argument(MISSING, ".csv or .json", "FILE")
+    out: str = argument(MISSING, ".csv", "FILE")
 
     def _check_values(self) -> None:
-        _check_file(self.out, ".csv", ".json")
+        _check_file(self.out, ".csv")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +121,7 @@ class Report(OnDevice):
     out: str = argument(MISSING, "the report: .html", "FILE")
 
     def _check_values(self) -> None:
-        _check_file(self.out, ".html", ".htm")
+        _check_file(self.out, ".html")
         new_figure(1, 1)  # raises ImportError without matplotlib
 
 
@@ -175,10 +175,10 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
     return options
 
 
-def _check_file(path: str, *suffixes: str) -> None:
-    """Raise an error if the name of a file to write has none of the suffixes, or no folder."""
-    if Path(path).suffix.lower() not in suffixes:
-        raise ValueError(f"--out must end with {', '.join(suffixes)}; got {path!r}")
+def _check_file(path: str, suffix: str) -> None:
+    """Raise an error if the name of a file to write has another suffix, or no folder."""
+    if Path(path).suffix.lower() != suffix:
+        raise ValueError(f"--out must end with {suffix}; got {path!r}")
     if not Path(path).absolute().parent.is_dir():
         raise FileNotFoundError(f"cannot write {path}: make its folder, or name another")
 

@@ -134,18 +134,15 @@ class Run(SavedModel):
         path = Path(folder, RUN)
         state = read_json(path)
         with reraise_for_file(path, "does not describe a run of this version"):
-            imports = tuple(map(str, state["imports"]))
-        if isinstance(name := state.get("task"), str) and name not in TASKS:
+            name, imports = str(state["task"]), tuple(map(str, state["imports"]))
+        if name not in TASKS:
             advice = " ".join(import_words(imports)) or "--import and the module that defines it"
             raise ValueError(f"{path}: unknown task {name!r}: add {advice}")
         with reraise_for_file(path, "does not describe a run of this version"):
-            # Options that did not exist yet have their defaults, as in older versions.
-            kind = TASKS[state["task"]]
-            task = kind(**state["task_options"])
             return cls(
                 Path(folder),
-                state["task"],
-                asdict(task),
+                name,
+                asdict(TASKS[name](**state["task_options"])),
                 TrainingConfig(**state["training"]),
                 str(state["graphut"]),
                 dict(state["digests"]),

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import torch
 
-from graphut._files import read_json, write_json
 from graphut.experiments.cli import main
 from graphut.experiments.training import Run, Trainer, is_run
 from graphut.experiments.training.learners.sequences import PairLearner
@@ -91,14 +90,6 @@ def test_train_goes_on_after_kills_at_any_moment(
         assert epochs() >= before
     assert main([*resume, "--out", str(folder)]) == 0
     assert_same_run(folder, tmp_path / "straight")
-
-
-def test_train_resumes_a_run_older_than_an_option(copied_run: Path) -> None:
-    path = copied_run / "run.json"
-    state = read_json(path)
-    del state["task_options"]["short_share"]
-    write_json(path, state)
-    assert main(["train", "sort", "--out", str(path.parent), "--resume"]) == 0
 
 
 def test_train_trains_a_finished_run_longer(

@@ -74,7 +74,6 @@ def test_run_task_refuses_pairs_that_have_changed(tmp_path: Path) -> None:
     ("field", "value"),
     [
         ("task", "fly"),
-        ("task", 5),
         ("task_options", {"wings": 2}),
         ("training", {"speed": 2}),
         ("training", 5),

@@ -1,11 +1,8 @@
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors import safe_open
-from safetensors.torch import load_file
 from torch import nn
 
 from graphut.experiments.cli import main
@@ -20,18 +17,6 @@ from tests.helpers import refuses
 def make(width: int = 3) -> TrainingState:
     model = nn.Linear(width, width)
     return TrainingState(model, make_optimizer(model, TrainingConfig()))
-
-
-@pytest.mark.parametrize("change", [{"epoch": None}, {"optimizer": 3}, {"optimizer": None}])
-def test_load_checkpoint_refuses_a_foreign_state(tmp_path: Path, change: dict[str, Any]) -> None:
-    path = tmp_path / "checkpoint"
-    save_checkpoint(path, make(), 3)
-    with safe_open(path, framework="pt") as file:
-        metadata = file.metadata()
-    state = json.loads(metadata["state"]) | change
-    metadata["state"] = json.dumps({name: v for name, v in state.items() if v is not None})
-    write_tensors(path, load_file(path), format=metadata["format"], state=metadata["state"])
-    refuses("checkpoint belongs to another model", load_checkpoint, path, make())
 
 
 def test_load_checkpoint_refuses_another_file_or_model(tmp_path: Path) -> None:
@@ -57,7 +42,7 @@ def test_read_metrics_returns_what_append_metrics_wrote(tmp_path: Path) -> None:
 
 def test_read_metrics_names_a_damaged_line(tmp_path: Path) -> None:
     path = tmp_path / run_files.METRICS
-    for line in ('{"upd', "[" * 100_000, "[2]", "null", "{}", '{"update": "3"}', "3"):
+    for line in ('{"upd', "[" * 100_000, "[2]", "null", "3"):
         path.write_text(f'{{"update": 2}}\n{line}\n{{"update": 4}}\n')
         refuses(r"metrics\.jsonl:2 is damaged", run_files.read_metrics, path)
 

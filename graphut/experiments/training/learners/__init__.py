@@ -103,10 +103,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
 
     @classmethod
     def evaluation(cls, **metrics: Any) -> Evaluation:
-        """Return an `Evaluation` with these metrics; raise `TypeError` if one is missing or new."""
-        if metrics.keys() != cls.metric_meanings.keys():
-            names = ", ".join(cls.metric_meanings)
-            raise TypeError(f"the metrics are {names}; got {', '.join(metrics) or 'none'}")
+        """Return an `Evaluation` with these metrics."""
         metrics = {name: metrics[name] for name in cls.metric_meanings}
         values = {**metrics, **cls.derived(metrics)}
         rank = tuple(values[name] for name in cls.rank_by)

@@ -11,7 +11,6 @@ from graphut._files import read_json
 from graphut.experiments.cli import show
 from graphut.experiments.messages import flag
 from graphut.experiments.tasks import Vocabulary
-from graphut.experiments.tasks.graph_files import read_graphs
 from graphut.experiments.training.learners import graph_scores
 from graphut.experiments.training.learners.graph_batch import GraphBatch
 from graphut.experiments.training.learners.graph_scores import score_graphs
@@ -144,18 +143,3 @@ def test_read_graphs_for_a_trained_model(tmp_path: Path) -> None:
         del data["label"], data["test_mask"]
     networkx.write_graphml(graph, tmp_path / "unlabelled.graphml")  # nothing in it is asked
     assert len(learner.read(str(tmp_path), task)) == 1
-
-
-def test_prediction_rows_ignore_labels_and_name_unknown_kinds(tmp_path: Path) -> None:
-    graph = networkx.path_graph(3)
-    for node, data in graph.nodes(data=True):
-        data.update(feat="plain" if node else "marked", label="unknown")
-    networkx.write_graphml(graph, tmp_path / "path.graphml")
-    learner = LEARNER(make_model(TASKS["node"]), TASKS["node"].vocabularies)
-    rows = [*learner.prediction_rows(read_graphs(tmp_path))]
-    assert [row["node"] for row in rows] == ["0", "1", "2"]
-    assert {row["class"] for row in rows} <= {*TASKS["node"].answers.symbols}
-    graph.nodes[1]["feat"] = "red"
-    networkx.write_graphml(graph, tmp_path / "path.graphml")
-    with pytest.raises(ValueError, match=r"path\.graphml: the kind of node 'red' is unknown"):
-        [*learner.prediction_rows(read_graphs(tmp_path))]

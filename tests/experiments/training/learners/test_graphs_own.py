@@ -104,9 +104,3 @@ def test_choose_by_a_metric_of_another_target_says_so(
     model, task = Run.open(run).model(), Run.open(run).task()
     best = min(line["validation"]["mae"] for line in lines)
     assert evaluate(model, task, task.validation)["mae"] == pytest.approx(best)
-
-
-def test_edge_features_need_attention(tmp_path: Path, refusal: Command) -> None:
-    data, run = write(tmp_path / "data", "class", "graph"), tmp_path / "run"
-    words = ["train", "graphs", "--data", data, "--out", run, *MODEL, "--layer", "gin"]
-    assert "layer must be 'attention', 'none' or 'registers' where" in refusal(*words)
