@@ -142,8 +142,7 @@ class Store:
             self.combined = rows
         else:
             self.combined = self.combined.index_copy(0, self.frontier, rows)
-        num_dst = self.layout.num_dst
-        return transition(self.layout, self.combined[:num_dst], frontier=self.frontier)
+        return transition(self.layout, self.combined, frontier=self.frontier)
 
 
 class UniversalTransformerStep(nn.Module):

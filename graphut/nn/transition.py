@@ -69,15 +69,13 @@ class PositionwiseTransition(_Transition):
         super().__init__(in_feats, hidden_feats, activation, dropout)
         self.reset_parameters()
 
-    def forward(
-        self, graph: DGLGraph | EdgeLayout, feat: Tensor, *, frontier: Tensor | None = None
-    ) -> Tensor:
-        """Apply the network to features `(N, in_feats)`, or to those of nodes `frontier`, `(A,)`.
+    def forward(self, graph: DGLGraph | EdgeLayout, feat: Tensor) -> Tensor:
+        """Apply the network to features `(N, in_feats)`.
 
         The graph is ignored, because the result for a node does not depend on other nodes.
         """
-        rows = feat if frontier is None else feat[frontier]
         layers: Any = self._modules["layers"]
+        rows = feat
         if type(layers) is not nn.Sequential or is_hooked(layers):
             rows = layers(rows)
             return rows
