@@ -179,7 +179,6 @@ class GraphInput(NamedTuple):
     positions: NDArray[Any] | None = None  # (N, k)
     edge_weights: NDArray[Any] | None = None  # (E,) positive
     edge_feats: NDArray[Any] | None = None  # (E, F)
-    part: Any = None  # the `graphut.distributed.Part` of this process, if the graph is divided
 
 
 class ParsedGraph(NamedTuple):

@@ -58,14 +58,10 @@ class JoinedGraphs:
                 np.ones(graph.edges.shape[1]) if each is None else each
                 for graph, each in zip(graphs, weights, strict=True)
             ]
-        if (part := graphs[0].part) is not None:
-            layout = part.layout
-        else:
-            both: dict[str, Any] = {"num_src": nodes, "num_dst": nodes}
-            both |= {"src_lengths": lengths, "dst_lengths": lengths}
-            layout = layout_from_edges(source, target, **both)
+        both: dict[str, Any] = {"num_src": nodes, "num_dst": nodes}
+        both |= {"src_lengths": lengths, "dst_lengths": lengths}
         return cls(
-            layout=layout,
+            layout=layout_from_edges(source, target, **both),
             nodes=torch.from_numpy(np.concatenate([graph.nodes for graph in graphs])),
             positions=join_arrays(graph.positions for graph in graphs),
             edge_weights=join_arrays(weights),
@@ -202,12 +198,6 @@ def as_input(
     parsed = ParsedGraph.of(raw_columns(graph))
     names = kinds if kinds and isinstance(parsed.nodes, list) else config.num_kinds
     return parsed.encoded(names, config.num_feats, config.edge_feats)
-
-
-def num_nodes(graph: Any) -> int:
-    """Return the number of nodes of a graph; for a part of a divided graph, of the whole graph."""
-    count: int = len(graph.nodes) if graph.part is None else graph.part.num_nodes
-    return count
 
 
 @contextmanager

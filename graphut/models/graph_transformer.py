@@ -20,7 +20,6 @@ from graphut.models.graph_inputs import (
     JoinedGraphs,
     as_input,
     graph_list,
-    num_nodes,
     until_quiescent,
 )
 from graphut.models.layer_builders import make_attention, make_recurrence
@@ -229,10 +228,10 @@ class UniversalGraphTransformer(AdaptiveModel):
         """
         config = self.config
         inputs = [as_input(graph, config, self.kind_names) for graph in graph_list(graphs)]
-        if is_one_way(graph.edges for graph in inputs if graph.part is None):
+        if is_one_way(graph.edges for graph in inputs):
             warnings.warn(ONE_WAY, stacklevel=3)
         predictions: list[GraphPrediction] = []
-        num_cut_off, largest = 0, max(map(num_nodes, inputs), default=1)
+        num_cut_off, largest = 0, max((len(graph.nodes) for graph in inputs), default=1)
         with self.evaluating(), until_quiescent(self, largest):
             size = max(1, _MOST_NODES // max(1, largest))  # graphs in one call
             for start in range(0, len(inputs), size):

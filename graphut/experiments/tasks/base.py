@@ -57,7 +57,6 @@ class LabelledGraph(NamedTuple):
     group: str = ""  # results are also reported for each group, such as "near"
     edge_weights: NDArray[Any] | None = None  # (E,) positive
     edge_feats: NDArray[Any] | None = None  # (E, F)
-    part: Any = None  # the `graphut.distributed.Part` of this process, if the graph is divided
     ids: Sequence[Any] | None = None  # (N,) names of the nodes; None for their numbers
 
     @property

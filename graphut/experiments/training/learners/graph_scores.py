@@ -18,7 +18,7 @@ from graphut.experiments.tasks import LabelledGraph
 from graphut.experiments.training.evaluation import score_batches
 from graphut.experiments.training.learners.graph_batch import GraphBatch
 from graphut.models import UniversalGraphTransformer
-from graphut.models.graph_inputs import num_nodes, until_quiescent
+from graphut.models.graph_inputs import until_quiescent
 from graphut.nn import Ponder
 
 Column = NDArray[Any]
@@ -126,7 +126,7 @@ def score_graphs(
     graphs: Sequence[LabelledGraph],
 ) -> GraphScores:
     """Compare a model's predictions for graphs with the labels; the smallest graph comes first."""
-    largest = max(map(num_nodes, graphs), default=1)
+    largest = max((len(graph.nodes) for graph in graphs), default=1)
     with until_quiescent(model, largest):
         parts = score_batches(
             partial(_score, model),

@@ -23,7 +23,7 @@ from graphut.experiments.training.learners.graph_batch import (
 )
 from graphut.experiments.training.learners.graph_scores import score_graphs
 from graphut.models import UniversalGraphTransformer
-from graphut.models.graph_inputs import num_nodes, until_quiescent
+from graphut.models.graph_inputs import until_quiescent
 from graphut.models.outputs import GraphOutput, GraphPrediction
 
 _LISTED = 30  # nodes, at most, whose steps are listed one by one
@@ -137,7 +137,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         model, config = self.model, self.model.config
         batch = GraphBatch.of([example], config.answer_at)
         has_attention = config.layer == "attention"
-        with model.evaluating(), until_quiescent(model, num_nodes(example)):
+        with model.evaluating(), until_quiescent(model, len(example.nodes)):
             output = batch.run(model, get_attention=has_attention, get_steps=True)
         correct_answers = batch.judge(model, output.logits)[1].tolist()
         ids = example.ids or range(len(example.nodes))
