@@ -253,9 +253,7 @@ def _curves(run: Run) -> Iterator[_Content]:
         epochs = run_files.read_metrics(path)
         for title, curve in training_curves(epochs).items():
             figure = draw_curve(title, [epoch["epoch"] for epoch in epochs], curve)
-            text = percent if is_share(title) else three_digits
-            alt = f"Curve of {title}; first {text(curve[0])}, last {text(curve[-1])}."
-            yield _picture(figure, alt)
+            yield _picture(figure, f"Curve of {title}, from {curve[0]:.3g} to {curve[-1]:.3g}.")
 
 
 def _answers(learner: AnyLearner, examples: Sequence[Any]) -> Iterator[Answer]:

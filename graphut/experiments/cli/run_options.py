@@ -94,7 +94,7 @@ class Generate(OnDevice):
 
 @dataclass(frozen=True, kw_only=True)
 class Show(OnDevice):
-    """Draw the steps of each token, or the attention of each step, for one text.
+    """Draw the steps of each token, or the attention of each step and head, for one text.
 
     For a task on graphs, draw the active nodes of each step, for one test graph. A .gif animates
     the active tokens of each step (of the decoder, if there is one).

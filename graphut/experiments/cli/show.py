@@ -7,13 +7,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from torch import Tensor
+
 from graphut._files import explain_write_errors
 from graphut.experiments.cli.options import pick_device
 from graphut.experiments.tasks import GraphTask, Task
 from graphut.experiments.training.generation import AttentionTable, PonderedPart, attention_tables
 from graphut.experiments.training.learners import AnyLearner
 from graphut.plotting import animate_frontier, draw_attention, draw_frontier, draw_ponder
-from graphut.plotting.attention import attention_size
+from graphut.plotting.attention import MAX_PANELS, attention_size
 from graphut.plotting.figure import new_figure, save_figure, shortened
 from graphut.plotting.ponder import ponder_size
 
@@ -95,13 +97,21 @@ def _ponder_picture(part: PonderedPart) -> _Picture:
 
 
 def _attention_picture(table: AttentionTable) -> _Picture:
-    """Return a picture of the first steps of the attention, as means over the heads."""
-    weights = table.weights[:_MOST_STEPS].mean(1, keepdim=True)
+    weights, note = _few_panels(table.weights)
     return _Picture(
-        f"attention, {table.title}: mean over heads",
+        f"attention, {table.title}{note}",
         attention_size(weights, table.queries, table.keys),
         lambda where: draw_attention(weights, table.queries, table.keys, figure=where),
     )
+
+
+def _few_panels(weights: Tensor) -> tuple[Tensor, str]:
+    """Fit attention to a picture (first steps, mean over heads), and also return a note."""
+    steps, heads = weights.shape[:2]
+    if steps <= _MOST_STEPS and steps * heads <= MAX_PANELS:
+        return weights, ""
+    first = f", first {_MOST_STEPS} steps" if steps > _MOST_STEPS else ""
+    return weights[:_MOST_STEPS].mean(1, keepdim=True), f": mean over heads{first}"
 
 
 def _stacked(text: str, answer: str, pictures: Sequence[_Picture]) -> Figure:
