@@ -1,17 +1,16 @@
 """Parser of spec strings such as `window:8|causal`."""
 
+import ast
 import re
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Mapping
 from difflib import get_close_matches
-from functools import partial
 from inspect import Signature, signature
-from typing import Any, NoReturn
 
 from graphut.topology.base import Topology
-from graphut.topology.registry import find, operators, registry
+from graphut.topology.registry import find, registry
 
-_TOKEN = re.compile(r"\s*([|&():,@]|[^\s|&():,@]+)")
+_INTEGER = r"\s*-?[0-9]+\s*"
+_NAMED = re.compile(rf"(\w+)\s*(?::({_INTEGER}(?:,{_INTEGER})*))?(?:@({_INTEGER}))?")
 
 
 def parse(spec: str | Topology) -> Topology:
@@ -24,7 +23,7 @@ def parse(spec: str | Topology) -> Topology:
     Raises
     ------
     TypeError, ValueError
-        If `spec` is not a string, or not a valid spec; a caret marks the position of the mistake.
+        If `spec` is not a string, or not a valid spec.
 
     Examples
     --------
@@ -35,88 +34,57 @@ def parse(spec: str | Topology) -> Topology:
         return spec
     if not isinstance(spec, str):
         raise TypeError(f"spec must be a string such as 'window:8', got {spec!r}")
-    return _Parser(spec).parse()
+    topologies: dict[str, Topology] = {}
+    expression = ""
+    for part in map(str.strip, re.split("([|&()])", spec)):
+        if part not in ("", *"|&()"):
+            topologies[f"t{len(topologies)}"] = _named(part)
+            part = [*topologies][-1]
+        expression += part
+    try:  # the operators have the same precedence in Python
+        return _combined(ast.parse(expression, mode="eval").body, topologies)
+    except SyntaxError:
+        raise ValueError(
+            f"{spec!r} is not a topology: write | or & between two topologies, and close "
+            "parentheses, as in '(window:8|global:0)&causal'"
+        ) from None
 
 
-class _Parser:
-    """Recursive descent parser of one spec; unlike `ast`, its errors say what was expected."""
+def _combined(node: ast.expr, topologies: Mapping[str, Topology]) -> Topology:
+    match node:
+        case ast.Name(name):
+            return topologies[name]
+        case ast.BinOp(left, ast.BitOr(), right):
+            return _combined(left, topologies) | _combined(right, topologies)
+        case ast.BinOp(left, ast.BitAnd(), right):
+            return _combined(left, topologies) & _combined(right, topologies)
+    raise SyntaxError
 
-    def __init__(self, spec: str) -> None:
-        self.spec = spec
-        self.tokens = deque((match[1], match.start(1)) for match in _TOKEN.finditer(spec))
-        self.tokens.append(("", len(spec.rstrip())))
 
-    def parse(self) -> Topology:
-        topology = self.combined()
-        if self.tokens[0][0]:
-            self.expected("'|', '&' or the end")
-        return topology
-
-    def combined(self, operator: str = "|") -> Topology:
-        """Parse specs that are joined by `operator`; `&` binds more tightly than `|`."""
-        operand = partial(self.combined, "&") if operator == "|" else self.operand
-        topology = operand()
-        while (position := self.take(operator)) is not None:
-            topology = self.make(position, operators[operator], topology, operand())
-        return topology
-
-    def operand(self) -> Topology:
-        if self.take("(") is None:
-            return self.named()
-        topology = self.combined()
-        if self.take(")") is None:
-            self.expected("')'")
-        return topology
-
-    def named(self) -> Topology:
-        name, position = self.tokens[0]
-        if self.take(*registry) is None:
-            if name in {"", *"|&():,@"}:
-                self.expected("a topology")
-            near = get_close_matches(name, registry, n=1)
-            meant = (
-                f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(registry))}"
-            )
-            advice = "import the module of your own topology first (--import MODULE)"
-            self.fail(f"unknown topology {name!r}: {meant}; {advice}", position)
-        values = [] if self.take(":") is None else [self.integer()]
-        while values and self.take(",") is not None:
-            values.append(self.integer())
-        seed = {} if self.take("@") is None else {"seed": self.integer()}
-        parameters = signature(find(name)).parameters
-        if seed and "seed" not in parameters:
-            self.fail(f"{name} takes no seed", position)
-        integers = [each for each in parameters.values() if each.name != "seed"]
-        try:
-            Signature(integers).bind(*values)
-        except TypeError:
-            names = ", ".join(each.name for each in integers)
-            takes = f"integers for {names}" if names else "no integers"
-            self.fail(f"{name} takes {takes}, got {values}", position)
-        return self.make(position, find(name), *values, **seed)
-
-    def make(self, position: int, maker: Callable[..., Any], *values: Any, **seed: int) -> Topology:
-        """Return `maker(*values, **seed)`; if it raises, raise an error that marks the position."""
-        try:
-            topology: Topology = maker(*values, **seed)
-        except (TypeError, ValueError) as error:
-            self.fail(str(error), position)
-        return topology
-
-    def integer(self) -> int:
-        token, _ = self.tokens[0]
-        if not re.fullmatch("-?[0-9]+", token):
-            self.expected("an integer")
-        self.take(token)
-        return int(token)
-
-    def take(self, *tokens: str) -> int | None:
-        """Consume the next token if it is one of `tokens`; return its position, or else None."""
-        return self.tokens.popleft()[1] if self.tokens[0][0] in tokens else None
-
-    def expected(self, what: str) -> NoReturn:
-        token, position = self.tokens[0]
-        self.fail(f"expected {what}, got {repr(token) if token else 'the end'}", position)
-
-    def fail(self, message: str, position: int) -> NoReturn:
-        raise ValueError(f"{message}\n    {self.spec}\n    {' ' * position}^")
+def _named(text: str) -> Topology:
+    """Return the topology of a spec without operators."""
+    match = _NAMED.fullmatch(text)
+    if match is None:
+        raise ValueError(
+            f"{text!r:.80} is not a topology such as 'window:8', 'global:0,1' or 'random:8@7'"
+        )
+    name = match[1]
+    if name not in registry:
+        near = get_close_matches(name, registry, n=1)
+        meant = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(registry))}"
+        advice = "import the module of your own topology first (--import MODULE)"
+        raise ValueError(f"unknown topology {name!r}: {meant}; {advice}")
+    values = [int(number) for number in match[2].split(",")] if match[2] else []
+    seed = {"seed": int(match[3])} if match[3] else {}
+    parameters = signature(find(name)).parameters
+    if seed and "seed" not in parameters:
+        raise ValueError(f"{name} takes no seed, got {text!r}")
+    integers = [each for each in parameters.values() if each.name != "seed"]
+    try:
+        Signature(integers).bind(*values)
+    except TypeError:
+        names = ", ".join(each.name for each in integers)
+        takes = f"integers for {names}" if names else "no integers"
+        raise ValueError(f"{name} takes {takes}, got {values}") from None
+    topology: Topology = find(name)(*values, **seed)
+    return topology
