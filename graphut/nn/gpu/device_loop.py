@@ -1,7 +1,7 @@
 """A recurrence on a GPU whose host never learns how many nodes are active; its gradient."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import torch
 from torch import Tensor
@@ -24,13 +24,12 @@ Layouts: TypeAlias = tuple[EdgeLayout, EdgeLayout | None]  # of self- and of cro
 def run_program(call: Call) -> tuple[LoopOutput, Tensor]:
     """Run all steps of a recurrence; return the results of all nodes, and codes of errors."""
     settings, layouts = call.program, (call.store.layout, call.store.cross_layout)
-    inputs = program_inputs(call, settings)
+    inputs, rule = program_inputs(call, settings), cast(ACT, call.rule)
     out, remainder, steps, errors = _Recurrence.apply(  # type: ignore[no-untyped-call]
         settings, layouts, tuple(inputs), *inputs.values()
     )
     call.store.work = DeviceWork(layouts, steps, settings.stores_all)
-    with_steps = isinstance(call.rule, ACT) and call.rule.cost == "steps+remainder"
-    cost = remainder + steps if with_steps else remainder
+    cost = remainder + steps if rule.cost == "steps+remainder" else remainder
     return LoopOutput(out, steps, remainder, cost), errors
 
 
@@ -46,8 +45,7 @@ def program_inputs(call: Call, settings: Settings) -> dict[str, Tensor]:
         assert encoded is not None
         found["encoded"] = encoded.stored(cross).to(settings.work)
         layers |= {"cross_query": cross.query, "cross_output": cross.output}
-    if settings.norm is not None:
-        layers |= {f"{name}_norm": getattr(step, f"{name}_norm") for name in NORMS}
+    layers |= {f"{name}_norm": getattr(step, f"{name}_norm") for name in NORMS}
     if isinstance(call.halting, HaltingUnit):
         layers["unit"] = call.halting.linear
     elif isinstance(call.halting, ScheduledHalting):
