@@ -134,6 +134,7 @@ def repeat_until_quiescent(call: Call, start: Start | None = None) -> LoopOutput
     in_place = not torch.is_grad_enabled()
     if in_place:  # the caller's tensor is copied
         shown, store.owns_table = shown.clone(), True
+    is_checked = in_place and store.memory is None
     size, record = store.layout.num_dst, _Record(call)
     num_active = size if nodes is None else len(nodes)
 
@@ -155,8 +156,8 @@ def repeat_until_quiescent(call: Call, start: Start | None = None) -> LoopOutput
         store.write(changed, step.project(seen, store.layout, changed))
         store.frontier = nodes
         before = shown[:size] if nodes is None else shown.index_select(0, nodes)
-        # The first round has checked the arguments of attention.
-        with skip_checks(True) if in_place and t > 1 else nullcontext():
+        # The first round has checked the arguments of attention; a memory needs no checks.
+        with skip_checks(True) if is_checked and t > 1 else nullcontext():
             after = call.run_step(step, read(before, nodes, t), t, nodes)
         change = squared_change(after, before, relative=step.norm == "pre")
         decided = change.detach()
