@@ -202,10 +202,7 @@ class UniversalGraphTransformer(AdaptiveModel):
             options["edge_feat"] = _cast(edge_feats, next(self.encoder.parameters()))
         states, ponder, *more = recurrence(layout, self._first_states(nodes), **options)
         steps = more[-1] if options.get("get_steps") else None
-        registers = None
-        if self.config.layer == "registers":
-            registers = torch.where(states[:, 1] > 0, states[:, 0], torch.nan)
-        return GraphOutput(self.read_out(layout, states, edge_feats), ponder, steps, registers)
+        return GraphOutput(self.read_out(layout, states, edge_feats), ponder, steps)
 
     def _log_weights(self, weights: Tensor) -> Tensor:
         """Return the logarithms of the weights of edges, which attention adds to its scores."""

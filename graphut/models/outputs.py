@@ -42,8 +42,6 @@ class GraphOutput(NamedTuple):
     logits: Tensor
     ponder: Ponder  #: record of the nodes
     steps: list[FrontierRows] | None = None  #: states of active nodes per step, with `get_steps`
-    #: with the layer "registers": `(nodes,)` float64, the register of each node, or NaN without one
-    registers: Tensor | None = None
 
 
 @dataclass(frozen=True)

@@ -69,12 +69,6 @@ def _read_networkx(path: Path) -> dict[str, Any]:
         else:
             data = json.loads(path.read_bytes())
             graph = networkx.node_link_graph(data, edges="links" if "links" in data else "edges")
-            if len(graph) != len(data["nodes"]):
-                listed = pluralize(len(data["nodes"]), "node")
-                raise ValueError(
-                    f"it lists {listed}, but networkx reads {len(graph)}: give each node an `id` "
-                    "of its own, and let edges name only these"
-                )
     of_nodes = chain.from_iterable(row for _, row in graph.nodes(data=True))
     of_edges = chain.from_iterable(row for *_, row in graph.edges(data=True))
     unused = {*of_nodes} - _READ | {f"{key} of edges" for key in {*of_edges} - _READ}

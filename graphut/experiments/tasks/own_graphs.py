@@ -18,7 +18,7 @@ from graphut.models.checked_config import option
 from graphut.models.graph_columns import ONE_WAY, is_one_way
 from graphut.vocabulary import Vocabulary
 
-_FEWEST = 10  # with fewer graphs, nodes are split instead; and with fewer classes, all may differ
+_FEWEST = 10  # with fewer graphs, nodes are split instead
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Graphs(GraphTask):
     def choices(self) -> tuple[str, ...]:
         if self.target == "values":
             return ("mae", "r2")
-        return ("accuracy", "macro_f1", "auc", "log_probability")
+        return ("accuracy", "auc", "log_probability")
 
     @property
     def edge_feats(self) -> int:
@@ -132,11 +132,6 @@ class Graphs(GraphTask):
         if unused := sorted({*chain.from_iterable(file.columns["unused"] for file in files)}):
             remedy = "" if self.num_feats else " (give nodes numbers as a text in `feat`)"
             hints.append(f"not used: {', '.join(unused)}{remedy}")
-        if self.target == "class" and _FEWEST <= classes > sum(labelled) / 2:
-            hints.append(
-                f"warning: `label` has {classes} values for {pluralize(sum(labelled), 'place')}, "
-                "as if it were a name (Gephi writes names as labels): put the class there"
-            )
         if is_one_way(file.graph.edges for file in files):
             hints.append(f"hint: {ONE_WAY}")
         return "; ".join(hints)

@@ -15,8 +15,6 @@ from graphut.models.config import ModelConfig, UniversalTransformerConfig
 from graphut.subwords import BYTES, Subwords
 from graphut.vocabulary import Characters, Vocabulary
 
-_FEW = 1000
-
 
 class _Line(NamedTuple):
     """The texts of a pair, and `place`, the name of its file and its line number."""
@@ -110,13 +108,7 @@ class Pairs(PairTask):
     @property
     def description(self) -> str:
         train, validation, test = (len(self._lines[part]) for part in PARTS)
-        said = f"read {train}/{validation}/{test} pairs for training/validation/test"
-        if train < _FEW:
-            said += (
-                f"; warning: with fewer than {_FEW:,} training pairs a model mostly learns them by "
-                "heart: expect a low accuracy on others"
-            )
-        return said
+        return f"read {train}/{validation}/{test} pairs for training/validation/test"
 
     def check_config(self, config: ModelConfig) -> None:
         """Raise `ValueError`, with file and line, if a line is too long for the model."""

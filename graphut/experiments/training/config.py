@@ -53,9 +53,7 @@ class TrainingConfig(CheckedConfig):
         "stop, after the warm-up, when this many epochs in a row were worse than the best epoch",
         least=1,
     )
-    choose_by: Literal[
-        "task", "log_probability", "last", "accuracy", "macro_f1", "auc", "mae", "r2"
-    ] = option(
+    choose_by: Literal["task", "log_probability", "last", "accuracy", "auc", "mae", "r2"] = option(
         "task",
         "epoch whose model is kept: the best on the validation set by the metric of the task, by "
         "the mean log-probability of the correct answers, or by another metric that the task has; "

@@ -81,9 +81,6 @@ BAD_FILES = {
     "holds a graph without nodes": node_link(graph={"label": 1}),
     "has no `label`, neither at nodes nor .*are missing, too": node_link({"id": 1}),
     "name the attribute to learn `label`; other .* are club": node_link({"id": 1, "club": "a"}),
-    "lists 2 nodes, but networkx reads 3: .* let edges name only these": node_link(
-        ONE, TWO, links=[(1, 3)]
-    ),
     r"is not a \.graphml file that networkx reads": "<graphml>",
     "node 2 has no `feat`: give all": node_link({**ONE, "feat": 2}, TWO),
     "node number 0 is in train_mask and in test_mask": node_link(

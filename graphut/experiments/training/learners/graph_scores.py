@@ -22,7 +22,7 @@ from graphut.models.graph_inputs import until_quiescent
 from graphut.nn import Ponder
 
 Column = NDArray[Any]
-ANSWER_METRICS = ("macro_f1", "auc", "mae", "r2")
+ANSWER_METRICS = ("auc", "mae", "r2")
 _BATCH_NODES = 20_000
 # Ranges of depths, without their ends: 0 and 1, 2 and 3, 4 to 6, ...
 _RANGES = [*pairwise((0, 2, 4, 7, 11, 16, 26, 51, 101, 201, 501, 1001, 10_001, 10**9))]
@@ -195,23 +195,14 @@ def answer_metrics(target: str, predicted: Column, correct: Column) -> dict[str,
     if target == "values":
         error = float(np.abs(predicted - correct).mean())
         return metrics | {"mae": error, "r2": r2(predicted, correct)}
-    classes = np.arange(predicted.shape[1])
-    is_predicted, is_correct = (x[:, None] == classes for x in (predicted.argmax(1), correct))
-    present = is_predicted.any(0) | is_correct.any(0)
-    macro = macro_f1(is_predicted[:, present], is_correct[:, present])
-    shares, first = _softmax(predicted), int(len(classes) == 2)
-    return metrics | {"macro_f1": macro, "auc": auc(shares[:, first:], is_correct[:, first:])}
+    is_correct = correct[:, None] == np.arange(predicted.shape[1])
+    shares, first = _softmax(predicted), int(predicted.shape[1] == 2)
+    return metrics | {"auc": auc(shares[:, first:], is_correct[:, first:])}
 
 
 def _softmax(logits: Column) -> Column:
     shares = np.exp(logits.astype(np.float64) - logits.max(1, keepdims=True))
     return np.asarray(shares / shares.sum(1, keepdims=True))
-
-
-def macro_f1(predicted: Column, correct: Column) -> float:
-    """Return the F1 score of bool predictions, averaged over columns (classes, labels)."""
-    hits, totals = (predicted & correct).sum(0), predicted.sum(0) + correct.sum(0)
-    return float((2 * hits / np.maximum(totals, 1)).mean())
 
 
 def auc(scores: Column, correct: Column) -> float | None:

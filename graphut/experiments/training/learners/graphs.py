@@ -44,7 +44,6 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         "rank_correlation": "Spearman's, between the steps of a node and the depth that it needs",
         "work_ratio": "floating-point operations, divided by those if each node stopped one step "
         "after the depth that it needs",
-        "macro_f1": "mean over the classes of the F1 score",
         "auc": "area under the ROC curve, the mean over the classes, each against the others",
         "mae": "mean absolute error of the values",
         "r2": "share of the variance of the values that is explained",
