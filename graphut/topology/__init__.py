@@ -9,9 +9,9 @@ from graphut.topology.parse import parse
 
 if TYPE_CHECKING:
     from graphut.topology.binary_partition import BinaryPartition
-    from graphut.topology.edges import Edges, Tree, from_edges, from_mask, from_parents
+    from graphut.topology.edges import Edges, from_edges, from_parents
     from graphut.topology.extra_nodes import node_positions, token_nodes, with_extra_nodes
-    from graphut.topology.global_tokens import Global, Star, Virtual, bigbird, exphormer
+    from graphut.topology.global_tokens import Global, Star, Virtual, bigbird
     from graphut.topology.measures import statistics
     from graphut.topology.random_graphs import Expander, Random
     from graphut.topology.window import (
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         Causal,
         Complete,
         Dilated,
-        Fixed,
         Patch,
         Strided,
         Window,
@@ -33,7 +32,6 @@ __all__ = [
     "Dilated",
     "Edges",
     "Expander",
-    "Fixed",
     "Global",
     "Intersection",
     "Patch",
@@ -41,14 +39,11 @@ __all__ = [
     "Star",
     "Strided",
     "Topology",
-    "Tree",
     "Union",
     "Virtual",
     "Window",
     "bigbird",
-    "exphormer",
     "from_edges",
-    "from_mask",
     "from_parents",
     "node_positions",
     "parse",

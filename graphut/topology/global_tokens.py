@@ -1,4 +1,4 @@
-"""Topologies with nodes that attend to all tokens, and published combinations with them."""
+"""Topologies with nodes that attend to all tokens, and BigBird, a combination with them."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ from graphut._torch import Tensor, torch
 from graphut.attention.ragged import ragged_arange
 from graphut.topology.base import Topology
 from graphut.topology.batch import Interval
-from graphut.topology.random_graphs import Expander, Random
+from graphut.topology.random_graphs import Random
 from graphut.topology.registry import register
 from graphut.topology.window import Window
 
@@ -123,16 +123,4 @@ def bigbird(radius: int, global_tokens: int, links: int, seed: int = 0) -> Topol
     return Window(radius) | Global(*range(global_tokens)) | Random(links, seed)
 
 
-def exphormer(degree: int, virtual_nodes: int, seed: int = 0) -> Topology:
-    """Return a path, an expander and virtual nodes: Exphormer (arXiv 2303.06147).
-
-    Examples
-    --------
-    >>> exphormer(4, 1, seed=7).spec()
-    'window:1|expander:4@7|virtual:1'
-    """
-    return Window(1) | Expander(degree, seed) | Virtual(virtual_nodes)
-
-
-for _make in (bigbird, exphormer):
-    register(_make.__name__, _make)
+register(bigbird.__name__, bigbird)

@@ -7,10 +7,10 @@ from typing import Any
 
 _MODULES = {
     "binary_partition": "binary_partition",
-    "edges": "edges tree",
-    "global_tokens": "bigbird exphormer global star virtual",
+    "edges": "edges",
+    "global_tokens": "bigbird global star virtual",
     "random_graphs": "expander random",
-    "window": "axial causal complete dilated fixed patch strided window",
+    "window": "axial causal complete dilated patch strided window",
 }
 _HOMES = {
     name: f"{__package__}.{file}" for file, names in _MODULES.items() for name in names.split()

@@ -134,44 +134,6 @@ class Strided(Topology, minimum={"stride": 1}):
 
 
 @dataclass(frozen=True)
-class Fixed(Topology, minimum={"block": 1, "summary": 1}):
-    """Fixed attention: attend to earlier tokens of the block and to the ends of earlier blocks.
-
-    A block has `block` tokens (`l` in the paper), and all later tokens attend to the last `summary`
-    tokens of a block (`c` in the paper). The patterns of both heads of fixed attention (Sparse
-    Transformers, arXiv 1904.10509, section 4.3) in one causal graph of about
-    `n * l / 2 + c * n^2 / (2l)` edges.
-
-    Examples
-    --------
-    >>> Fixed(block=3, summary=1).mask(7)[6].int()  # the sources of destination 6
-    tensor([0, 0, 1, 0, 0, 1, 1], dtype=torch.int32)
-    """
-
-    name = "fixed"
-    stable = True
-
-    block: int
-    summary: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.summary > self.block:
-            raise ValueError(
-                f"fixed: summary must be at most block = {self.block}, got {self.summary}"
-            )
-
-    def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        blocks = dst // self.block
-        summaries, first = blocks * self.summary, blocks * self.block
-        row, position = ragged_arange(summaries + dst + 1 - first)
-        block_end = (position // self.summary + 1) * self.block
-        earlier = block_end - self.summary + position % self.summary
-        in_block = first[row] + position - summaries[row]
-        return row, torch.where(position < summaries[row], earlier, in_block)
-
-
-@dataclass(frozen=True)
 class Axial(Topology, minimum={"width": 1}):
     """Axial attention: attend to the tokens in the same row and in the same column of a grid.
 

@@ -79,7 +79,7 @@ class Case:
 
 EXTRA: list[dict[str, Any]] = [
     {"encoder_topology": "star"},
-    {"encoder_topology": "exphormer:2,2@1", "cross_topology": "window:1"},
+    {"encoder_topology": "window:1|expander:2@1|virtual:2", "cross_topology": "window:1"},
     {"encoder_topology": "binary_partition:1", "decoder_topology": "binary_partition:1&causal"},
     *(
         {"encoder_topology": "star", "decoder_topology": spec, "halted": halted}

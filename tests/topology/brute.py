@@ -52,23 +52,15 @@ def sees(topology: Topology, i: int, j: int) -> bool:
             return (i - j) % dilation == 0 and abs(i - j) <= radius * dilation
         case tp.Strided(stride):
             return j <= i and (i - j <= stride or (i - j) % stride == 0)
-        case tp.Fixed(block, summary):
-            return j <= i and (i // block == j // block or j % block >= block - summary)
         case tp.Global(tokens):
             return i in tokens or j in tokens
         case tp.Patch(width, radius):
             return abs(i // width - j // width) <= radius and abs(i % width - j % width) <= radius
         case tp.Axial(width):
             return i // width == j // width or i % width == j % width
-        case tp.Tree(arity):
-            return i == j or child_of(i, j, arity) or child_of(j, i, arity)
         case tp.Edges(ends):
             return (j, i) in list(zip(ends[::2], ends[1::2], strict=True))
     raise TypeError(topology)
-
-
-def child_of(i: int, j: int, arity: int) -> bool:
-    return i in range(arity * j + 1, arity * j + arity + 1)
 
 
 def brute_mask(topology: Topology, n_dst: int, n_src: int) -> Tensor:
@@ -219,12 +211,10 @@ of_tokens: st.SearchStrategy[Topology] = st.one_of(
     st.builds(Comb, st.integers(1, 3)),
     st.builds(tp.Dilated, st.integers(0, 3), small),
     st.builds(tp.Strided, small),
-    st.builds(lambda summary, more: tp.Fixed(summary + more, summary), small, st.integers(0, 2)),
     st.lists(st.integers(0, 6), min_size=1, max_size=3).map(lambda at: tp.Global(*at)),
     st.builds(tp.Random, small, st.integers(-3, 3)),
     st.builds(tp.Patch, small, st.integers(0, 2)),
     st.builds(tp.Axial, small),
-    st.builds(tp.Tree, small),
     st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=9).map(
         lambda pairs: tp.Edges(*(end for pair in pairs for end in pair))
     ),

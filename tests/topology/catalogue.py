@@ -6,12 +6,10 @@ TOKENS = {
     "window:3": 4,
     "dilated:2,3": 7,
     "strided:4": 9,
-    "fixed:4,2": 9,
     "global:0,5": 6,
     "random:5@-1099511627783": 6,
     "patch:4,1": 12,
     "axial:4": 8,
-    "tree:3": 4,
     "edges:0,0,3,0,1,3": 4,
     "expander:4@3": 5,
     "bigbird:1,1,3@5": 4,
@@ -22,7 +20,6 @@ WITH_EXTRA_NODES = {
     "star": 3,
     "binary_partition:2": 5,
     "binary_partition:2&causal": 5,
-    "exphormer:4,2@1": 5,
     "star|window:2|virtual:1": 6,
 }
 ALL = TOKENS | WITH_EXTRA_NODES
