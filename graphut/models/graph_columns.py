@@ -209,17 +209,12 @@ class ParsedGraph(NamedTuple):
             for name in ("edge_weights", "edge_features")
         )
         if weights is not None:
-            if weights.shape[1] != 1:
+            if weights.shape[1] != 1 or not (weights > 0).all():
                 raise ValueError(
-                    f"an edge has the weight {weights[0].tolist()}, but a weight is one number: "
-                    "give several numbers as `feat` of the edges"
+                    f"an edge has the weight {weights.min(0)}, but a weight is a positive number: "
+                    "leave out edges of weight 0, and give other numbers as `feat` of the edges"
                 )
             weights = np.append(weights, np.ones(loops))
-            if not (weights > 0).all():
-                raise ValueError(
-                    f"an edge has the weight {weights.min()}, but weights are positive: leave out "
-                    "edges of weight 0, and give other numbers as `feat` of the edges"
-                )
             weights = None if (weights == 1).all() else weights
         if feats is not None:
             feats = np.pad(feats, ((0, loops), (0, 0)))

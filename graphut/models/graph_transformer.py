@@ -1,6 +1,5 @@
 """The Universal Transformer for graphs, with predictions for nodes, edges or whole graphs."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, cast
@@ -15,7 +14,7 @@ from graphut.attention.checks import check_tensor
 from graphut.attention.ragged import row_log_sums
 from graphut.models.adaptive_model import AdaptiveModel
 from graphut.models.config import UniversalGraphTransformerConfig
-from graphut.models.graph_columns import ONE_WAY, GraphInput, is_one_way
+from graphut.models.graph_columns import GraphInput
 from graphut.models.graph_inputs import (
     JoinedGraphs,
     as_input,
@@ -220,15 +219,12 @@ class UniversalGraphTransformer(AdaptiveModel):
         features in `x`, or a graph of networkx with `feat` of its nodes: numbers, or the name of a
         kind in the model's vocabulary "node". Labels are not needed. Nodes without a self-loop get
         one, as in training with `graphut train graphs`. Raise `TypeError` or `ValueError` if a
-        graph does not fit. Warn if graphs were cut off before their nodes came to rest (see
-        `EventDriven`).
+        graph does not fit.
         """
         config = self.config
         inputs = [as_input(graph, config, self.kind_names) for graph in graph_list(graphs)]
-        if is_one_way(graph.edges for graph in inputs):
-            warnings.warn(ONE_WAY, stacklevel=3)
         predictions: list[GraphPrediction] = []
-        num_cut_off, largest = 0, max((len(graph.nodes) for graph in inputs), default=1)
+        largest = max((len(graph.nodes) for graph in inputs), default=1)
         with self.evaluating(), until_quiescent(self, largest):
             size = max(1, _MOST_NODES // max(1, largest))  # graphs in one call
             for start in range(0, len(inputs), size):
@@ -236,13 +232,6 @@ class UniversalGraphTransformer(AdaptiveModel):
                 union = JoinedGraphs.join(group)
                 output = self(union.layout, union.nodes, **union.options)
                 predictions += self.predictions_of(group, output)
-                num_cut_off += output.ponder.num_cut_off
-            if num_cut_off:
-                warnings.warn(
-                    f"{num_cut_off} of {len(inputs)} graphs were cut off before they came to rest: "
-                    f"their predictions are not final ({self.evaluation_rule})",
-                    stacklevel=3,
-                )
         return predictions
 
     @property

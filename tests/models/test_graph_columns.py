@@ -92,8 +92,9 @@ def test_parsed_graphs_refuse() -> None:
     check("from 'y' to 'y' has no `weight`: give all of them as many", edge_weights=[1, None])
     check("has 'red' in `feat`", edge_features=["red", "red"])
     check("the edge from 'x' to 'y' has .inf. in `feat`; expected", edge_features=["inf", 1])
-    check("an edge has the weight 0.0, but weights are positive: leave out", edge_weights=[0, 1])
-    check(r"the weight \[2\.0, 3\.0\], but a weight is one", edge_weights=["2 3", "2 3"])
+    words = "but a weight is a positive number: leave out edges of weight 0"
+    check(rf"an edge has the weight \[0\.\], {words}", edge_weights=[0, 1])
+    check(rf"an edge has the weight \[2\. 3\.\], {words}", edge_weights=["2 3", "2 3"])
     check("node 'y' has '' in `feat`, which is neither numbers", features=["a", ""])
     refuses("an edge has 0 numbers in `feat`; expected 2", parse().encoded, 1, edge_feats=2)
     named = parse(features=["a", "b"]).encoded

@@ -132,14 +132,6 @@ def test_predict_of_graphs_of_networkx_equals_predict_of_graphs_of_dgl() -> None
     torch.testing.assert_close(found, expected)
 
 
-def test_predict_says_that_an_edge_list_is_read_in_one_direction() -> None:
-    model = UniversalGraphTransformer(config_of(num_kinds=1))
-    graph = dgl.graph(([0, 0, 1], [1, 2, 2]))
-    with pytest.warns(UserWarning, match="no edge has its reverse, .* write each of them in both"):
-        model.predict([graph, graph])
-    model.predict([graph, dgl.to_bidirected(graph)])
-
-
 def test_as_input_refuses_features_that_do_not_fit() -> None:
     graph = triangle()
     words = "a node has 2 numbers in `feat`; those of the model or of other graphs have 3 numbers"

@@ -8,7 +8,7 @@ from torch import Tensor
 from graphut import UniversalGraphTransformer, UniversalGraphTransformerConfig
 from graphut._dgl import dgl
 from graphut.attention import as_layout
-from graphut.nn import EventDriven, InputNoise, MessageAggregation, Quantized
+from graphut.nn import InputNoise, MessageAggregation, Quantized
 from tests.helpers import assert_same, covering, gradients, name_of, normal, refuses
 from tests.nn.cases import randomised
 from tests.nn.reference import dense_recurrence
@@ -189,20 +189,6 @@ def test_graph_transformer_resumes_as_its_recurrence_does(answer_at: str) -> Non
     again = model.resume(found.ponder, graph(), nodes, edges_into=edges_into, get_steps=True)
     assert again.steps[0].nodes.tolist() == again.ponder.frontiers[0].tolist() == [2]
     assert again.ponder.quiescent.all() and torch.equal(again.logits, found.logits)
-
-
-def test_graph_transformer_predictions_warn_of_runs_that_were_cut_off() -> None:
-    model = build(
-        adaptive=False, evaluation_rule="event_driven", step_signal="none", inject_input=True,
-    )  # fmt: skip
-    graphs = [dgl.graph(([0, 1, 1, 2], [1, 2, 0, 1])), dgl.graph(([], []), num_nodes=1)]
-    for each in graphs:
-        each.ndata["feat"] = torch.zeros(each.num_nodes(), dtype=torch.int64)
-    model.evaluation_rule = EventDriven(tol=1e-9, max_rounds=1)
-    with pytest.warns(UserWarning, match=r"2 of 2 graphs were cut off before .*max_rounds=1\)\)"):
-        model.predict(graphs)
-    model.evaluation_rule = EventDriven(tol=99.0)
-    model.predict(graphs)
 
 
 def test_graph_transformer_normalises_and_drops_features() -> None:

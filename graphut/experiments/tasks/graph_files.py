@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphut._files import reraise_for_file
-from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks.raw_graph import RawGraph, find_graph_files
 from graphut.models.graph_columns import EDGE_NAMES, MASKS, NODE_NAMES, check_edges, plain_array
 from graphut.models.graph_inputs import graph_list, raw_columns
@@ -89,8 +88,7 @@ def _split(columns: Mapping[str, Any], place: str, target: str | None) -> list[R
     with reraise_for_file(place, ""):
         edges = columns.get("edges", np.zeros(0))
         if edges.dtype.kind not in "iu" or edges.ndim != 2 or len(edges) != 2:
-            form = f"{edges.dtype} {edges.shape}" if "edges" in columns else "no such file"
-            raise ValueError(f"it needs edges.npy, (2, E) integers; found {form}")
+            raise ValueError("it needs edges.npy, (2, E) integers")
         edges = edges.astype(np.int64)
         source = next((name for name in ("graphs", "features") if name in columns), "edges")
         count = int(edges.max(initial=-1)) + 1 if source == "edges" else len(columns[source])
@@ -108,10 +106,9 @@ def _split(columns: Mapping[str, Any], place: str, target: str | None) -> list[R
         read = {name: rows for name, rows in columns.items() if name in _OWNERS}
         for name, rows in read.items():
             if len(rows) != (expected := len(graph_of[_OWNERS[name]])):
-                sizes = ", ".join(pluralize(len(each), owner) for owner, each in graph_of.items())
                 raise ValueError(
-                    f"{name}.npy has {len(rows)} rows; expected {expected}, as there are {sizes} "
-                    f"in {source}.npy"
+                    f"{name}.npy has {len(rows)} rows; expected one for each {_OWNERS[name]} in "
+                    f"{source}.npy, {expected}"
                 )
     in_order = np.argsort(graph_of["edge"], kind="stable")
     counts = {owner: np.bincount(of, minlength=len(graphs)) for owner, of in graph_of.items()}

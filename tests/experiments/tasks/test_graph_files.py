@@ -175,7 +175,10 @@ def test_read_graphs_of_arrays(tmp_path: Path) -> None:
         ({"edges": [[0], [9]]}, "an edge has node 9, but there are 5 nodes in graphs.npy"),
         ({"edges": [[0], [4]]}, "edge number 0 joins two graphs"),
         ({"graphs": [0, 1, 0, 1, 1]}, "graphs.npy must hold the number of the graph of each node"),
-        ({"labels": [1, 2, 3]}, "labels.npy has 3 rows; expected 5, as there are 5 nodes"),
+        (
+            {"labels": [1, 2, 3]},
+            "labels.npy has 3 rows; expected one for each node in graphs",
+        ),
         ({"labels": [1j] * 5}, r"labels\.npy is not a \.npy file of numbers or text: its values"),
         ({"labels": [{}]}, r"labels\.npy is not a \.npy file of numbers or text: .*pickle"),
     ],
@@ -197,7 +200,7 @@ def test_write_arrays_of_dgl_reads_back(tmp_path: Path) -> None:
         np.testing.assert_array_equal(each.graph.nodes, expected.nodes)
     with pytest.raises(FileExistsError, match="data is not empty"):
         write_arrays(graph, tmp_path / "data")
-    with pytest.raises(ValueError, match=r"features\.npy has 3 rows; expected 5"):
+    with pytest.raises(ValueError, match=r"features\.npy has 3 rows; expected one for each node"):
         write_arrays([graph, dgl.rand_graph(2, 2)], tmp_path / "other")
 
 

@@ -123,8 +123,6 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             return evaluation, details
         rounds = f"{pluralize(details['rounds'], 'round')} at most"
         summary = f"{evaluation.summary}, {rounds}, {details['quiescent']:.2%} of graphs at rest"
-        if cut_off := int((~scores.quiescent).sum()):
-            summary += f" ({pluralize(cut_off, 'graph')} cut off)"
         return replace(evaluation, summary=summary), details
 
     def count_flops(self, examples: Sequence[LabelledGraph], batch_size: int) -> dict[str, float]:
