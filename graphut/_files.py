@@ -37,13 +37,8 @@ def explain_write_errors(path: str | Path) -> Iterator[None]:
 
 def write_json(path: str | Path, value: Any) -> None:
     """Write a value to a JSON file, atomically; raise `ValueError` for infinities and NaN."""
-    write_atomically(path, encode_json(value))
-
-
-def encode_json(value: Any) -> bytes:
-    """Return a value as indented JSON; raise `ValueError` for infinities and NaN."""
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    return text.encode()
+    write_atomically(path, text.encode())
 
 
 def read_json(path: str | Path) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import import_module
@@ -40,8 +40,7 @@ class Subwords(Vocabulary):
 
     `merges` has the two symbols joined by each merge; earlier merges are applied first. `tokenized`
     says whether the texts are tokenised, with spaces between words and punctuation. Raise
-    `ValueError` if a merge joins an unknown symbol; and `ImportError` when a text is read or
-    written, if the package `tokenizers` is not installed.
+    `ImportError` when a text is read or written, if the package `tokenizers` is not installed.
 
     Examples
     --------
@@ -58,7 +57,8 @@ class Subwords(Vocabulary):
     def __init__(self, merges: Iterable[tuple[str, str]], tokenized: bool = False) -> None:
         object.__setattr__(self, "merges", tuple(merges))
         object.__setattr__(self, "tokenized", tokenized)
-        super().__init__(_symbols(self.merges))
+        # In order and once each, because two merges may have the same result.
+        super().__init__(dict.fromkeys([*_alphabet(), *map("".join, self.merges)]))
 
     @classmethod
     def learn(cls, texts: Iterable[str], size: int, tokenized: bool = False) -> Subwords:
@@ -132,13 +132,3 @@ def _alphabet() -> list[str]:
     """Return the 256 visible characters that represent the bytes, as in GPT-2's encoder."""
     visible = [*range(33, 127), *range(161, 173), *range(174, 256)]
     return sorted(map(chr, [*visible, *range(256, 2 * 256 - len(visible))]))
-
-
-def _symbols(merges: Iterable[tuple[str, str]]) -> Iterator[str]:
-    symbols = dict.fromkeys(_alphabet())  # a set that keeps the order
-    for merge in merges:
-        for symbol in merge:
-            if symbol not in symbols:
-                raise ValueError(f"{' '.join(merge)!r} joins the unknown symbol {symbol!r}")
-        symbols["".join(merge)] = None  # two merges may have the same result
-    yield from symbols

@@ -62,10 +62,6 @@ def test_subwords_are_restored_from_json(learned: Subwords) -> None:
     assert two_ways_to_a_piece.symbols[-3:] == ("ab", "bc", "abc")
 
 
-def test_subwords_refuse_a_merge_of_unknown_symbols() -> None:
-    refuses("'ab cd' joins the unknown symbol 'cd'", Subwords, [("a", "b"), ("ab", "cd")])
-
-
 def test_subwords_need_tokenizers_only_for_texts(
     learned: Subwords, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -119,14 +119,14 @@ class AdaptiveModel(nn.Module):
         changed after the model was built are saved only if they are attributes of the model:
         `max_steps`, `rule` and `evaluation_rule`. Raise `ValueError` if a weight is not finite.
         """
-        save_model(folder, self._config_now().to_dict(), self, self.vocabularies)
+        save_model(folder, asdict(self._config_now()), self, self.vocabularies)
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> Self:
         """Load a model of this class in evaluation mode; errors are as in `load`."""
         _, values = read_config(folder, cls.__name__)
         with reraise_for_file(Path(folder, CONFIG), ""):
-            model = cls(cls.config_class.from_dict(values))
+            model = cls(cls.config_class(**values))
         load_weights(folder, model)
         model.vocabularies = read_vocabularies(folder)
         return model.eval()

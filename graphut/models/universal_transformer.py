@@ -158,13 +158,6 @@ class UniversalTransformer(GenerativeModel):
         )
         return SequenceOutput(self.output(target.select_tokens(out)), encoder, decoder)
 
-    def encode(self, text: str) -> list[int]:
-        """Return the token ids of a source; raise `ValueError` if it is empty or not readable."""
-        if not (ids := super().encode(text)):
-            symbol = self.vocabularies["source"].write([2])
-            raise ValueError(f"a text is empty: give it at least one symbol, such as {symbol!r}")
-        return ids
-
     def _generate(self, sequences: Sentences, options: SearchOptions) -> list[Generation]:
         self._check_length(options.max_length, f"an output of max_length={options.max_length}")
         nodes = self._read_sources(sequences)

@@ -1,9 +1,8 @@
-import json
 import math
 from functools import partial
 from typing import Any
 
-from graphut.models import UniversalTransformerConfig, UniversalTransformerLMConfig
+from graphut.models import UniversalTransformerLMConfig
 from graphut.models.config import SearchOptions, UniversalGraphTransformerConfig
 from tests.helpers import refuses
 from tests.models.cases import small
@@ -60,20 +59,6 @@ def test_config_accepts_the_options_that_the_refused_ones_resemble() -> None:
     later = {"noise": 0.1, "noise_on": "every_step"}
     refuses("'first' if inject_input is False; got 'every_step'", small, **later)
     assert small(**later, inject_input=True).noise_on == "every_step"
-
-
-def test_to_dict_and_from_dict_go_through_json() -> None:
-    config = small(norm="pre", rule="act:threshold=0.7", decoder_topology="window:2&causal")
-    assert UniversalTransformerConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
-
-
-def test_from_dict_names_unknown_and_missing_fields() -> None:
-    values = small().to_dict()
-    read = UniversalTransformerConfig.from_dict
-    assert read({"source_vocab": 7, "target_vocab": 7}).norm == "post"
-    refuses("unknown fields: colour, size", read, {**values, "size": 1, "colour": 2})
-    del values["source_vocab"], values["target_vocab"]
-    refuses("missing fields: source_vocab, target_vocab", read, values)
 
 
 def test_search_options_refuse_wrong_values() -> None:

@@ -175,5 +175,5 @@ def test_generate_loses_no_text_in_silence() -> None:
     refuses("unknown symbol 'd'", model.generate, ["a b", "a d"])
     refuses(r"takes a list of texts: \['a b'\]", model.generate, "a b")
     refuses(r"sources\[1\] is 'a b'", model.generate, [[2], "a b"])
-    refuses("a text is empty: give it at least one symbol, such as 'a'", model.generate, [""])
+    refuses(r"sources\[0\] is empty: it needs at least one token", model.generate, [""])
     refuses("encode the texts with model.encode", model.generate, ["a"], get_attention=True)

@@ -57,7 +57,7 @@ class SavedModel:
         """Return the configuration of the model, without reading its weights."""
         _, values = read_config(self.folder)
         with reraise_for_file(self.folder / CONFIG, ""):
-            return self.kind.config_kind.from_dict(values)
+            return self.kind.config_kind(**values)
 
     def model(self) -> AdaptiveModel:
         """Return the best model so far, on the CPU; before the first epoch, the initial model."""

@@ -50,7 +50,7 @@ def test_generate_reads_a_folder_of_save_pretrained(
     [
         (["hello world"], "unknown symbol 'hello' (put spaces between symbols, as in 'h e l l o')"),
         (["--input", "missing"], "there is no missing"),
-        (["a", " "], "a text is empty: give it at least one symbol, such as 'a'"),
+        (["a", " "], "sources[1] is empty: it needs at least one token"),
     ],
 )
 def test_generate_refuses_bad_input_in_one_line(

@@ -1,4 +1,4 @@
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,6 @@ def test_with_baselines_are_as_large(name: str) -> None:
     assert (fixed.config.adaptive, fixed.config.share_weights) == (False, True)
     assert (transformer.config.adaptive, transformer.config.share_weights) == (False, False)
     without = {"adaptive": False, "evaluation_rule": ""}
-    assert fixed.config.to_dict() == small.config.to_dict() | without
-    assert untied.config.to_dict() == fixed.config.to_dict() | {"share_weights": False}
+    assert asdict(fixed.config) == asdict(small.config) | without
+    assert asdict(untied.config) == asdict(fixed.config) | {"share_weights": False}
     assert weights(transformer) == pytest.approx(weights(small), rel=0.05)
