@@ -9,7 +9,7 @@ from graphut.topology.parse import parse
 
 if TYPE_CHECKING:
     from graphut.topology.binary_partition import BinaryPartition
-    from graphut.topology.edges import Edges, from_edges, from_parents
+    from graphut.topology.edges import Edges, from_edges, from_mask, from_parents
     from graphut.topology.extra_nodes import node_positions, token_nodes, with_extra_nodes
     from graphut.topology.global_tokens import Global, Star, Virtual, bigbird
     from graphut.topology.measures import statistics
@@ -44,6 +44,7 @@ __all__ = [
     "Window",
     "bigbird",
     "from_edges",
+    "from_mask",
     "from_parents",
     "node_positions",
     "parse",

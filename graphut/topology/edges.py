@@ -1,4 +1,4 @@
-"""Topologies defined by a list of edges, or by the parents in a tree."""
+"""Topologies defined by a list of edges, a mask, or the parents in a tree."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from graphut.topology.base import Topology
 
 @dataclass(frozen=True)
 class Edges(Topology):
-    """Explicit list of edges; usually created by `from_edges` or `from_parents`.
+    """Explicit list of edges; usually created by `from_edges`, `from_mask` or `from_parents`.
 
     `ends` has the position of the source and then of the destination of each edge. Every sentence
     has the same edges between positions. A shorter sentence lacks the edges beyond its end, and
@@ -58,6 +58,24 @@ def from_edges(sources: Sequence[int] | Tensor, destinations: Sequence[int] | Te
         raise ValueError(f"{len(sources)} sources but {len(destinations)} destinations")
     pairs = zip(*(torch.as_tensor(ends).tolist() for ends in (sources, destinations)), strict=True)
     return Edges(*(end for pair in pairs for end in pair))
+
+
+def from_mask(mask: Tensor) -> Edges:
+    """Return the topology of a bool mask `(n_dst, n_src)`; rows attend to columns.
+
+    Examples
+    --------
+    >>> from_mask(torch.tensor([[True, False], [True, True]])) == from_edges([0, 0, 1], [0, 1, 1])
+    True
+    """
+    is_tensor = isinstance(mask, torch.Tensor)
+    if not is_tensor or mask.dtype != torch.bool or mask.dim() != 2:
+        shown = f"{mask.dtype} of {tuple(mask.shape)}" if is_tensor else repr(mask)
+        raise TypeError(
+            f"mask must be a bool tensor of shape (n_dst, n_src), such as mask != 0; got {shown}"
+        )
+    destinations, sources = mask.nonzero(as_tuple=True)
+    return from_edges(sources, destinations)
 
 
 def from_parents(parents: Sequence[int] | Tensor) -> Edges:

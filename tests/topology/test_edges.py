@@ -1,13 +1,12 @@
 import torch
 
-from graphut.topology import Edges, from_edges, from_parents, parse
+from graphut.topology import Edges, from_edges, from_mask, from_parents, parse
 
 MASK = torch.tensor([[1, 0, 0], [0, 0, 1], [1, 1, 1]], dtype=torch.bool)
 
 
-def test_from_edges_in_shorter_and_longer_sentences() -> None:
-    destinations, sources = MASK.nonzero(as_tuple=True)
-    topology = from_edges(sources, destinations)
+def test_from_mask_in_shorter_and_longer_sentences() -> None:
+    topology = from_mask(MASK)
     assert torch.equal(topology.mask(3), MASK)
     assert torch.equal(topology.mask(3, 2), MASK[:, :2])
     assert torch.equal(topology.mask(2), MASK[:2, :2])
