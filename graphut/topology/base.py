@@ -240,13 +240,11 @@ class Topology:
         return layout_from_edges(source + first[row], row, num_dst=len(dst), **batch)
 
     @final
-    def layout(self, lengths: Lengths, src_lengths: Lengths | None = None) -> EdgeLayout:
+    def layout(self, lengths: Lengths) -> EdgeLayout:
         """Return the edge layout of a batch of sentences, without building a graph.
 
         `lengths` are the numbers of tokens of the sentences. In the layout, the tokens of each
-        sentence come before its extra nodes. For cross-attention, `src_lengths` are the numbers of
-        tokens of the source sentences, and `lengths` of the target sentences; the topology must not
-        have extra nodes then.
+        sentence come before its extra nodes.
 
         Examples
         --------
@@ -255,24 +253,16 @@ class Topology:
         tensor([1, 2, 3, 4, 5])
         """
         tokens = as_lengths(lengths)
-        sources = tokens if src_lengths is None else as_lengths(src_lengths, "src_lengths")
-        if len(sources) != len(tokens):
-            raise ValueError(
-                f"{len(tokens)} lengths but {len(sources)} src_lengths: "
-                "a cross graph needs one source sentence for each target sentence"
-            )
-        if src_lengths is not None and self.has_extra_nodes:
-            raise ValueError(f"{str(self)!r} has extra nodes and cannot be a cross graph")
-        num_dst, num_src = (n + self.extra_nodes(n) for n in (tokens, sources))
-        sentence = torch.repeat_interleave(num_dst)
+        nodes = tokens + self.extra_nodes(tokens)
+        sentence = torch.repeat_interleave(nodes)
         return self.layout_of_rows(
-            positions(num_dst),
+            positions(nodes),
             tokens[sentence],
-            sources[sentence],
-            starts(num_src)[sentence],
-            num_src=int(num_src.sum()),
-            dst_lengths=num_dst,
-            src_lengths=num_src,
+            tokens[sentence],
+            starts(nodes)[sentence],
+            num_src=int(nodes.sum()),
+            dst_lengths=nodes,
+            src_lengths=nodes,
             extra_nodes=self.has_extra_nodes,
         )
 
@@ -292,11 +282,10 @@ class Topology:
         return graph_from_layouts({("_N", "_E", "_N"): self.layout(lengths)})  # names of DGL
 
     @final
-    def mask(self, n_dst: int, n_src: int | None = None) -> Tensor:
+    def mask(self, n: int) -> Tensor:
         """Return the attention mask of one sentence: rows are destinations, columns are sources.
 
-        Its shape is `(n, n)` for a sentence of `n_dst` tokens, with `n` nodes including extra
-        nodes, or `(n_dst, n_src)` for cross-attention.
+        Its shape is `(N, N)` for a sentence of `n` tokens, with `N` nodes including extra nodes.
 
         Examples
         --------
@@ -305,7 +294,7 @@ class Topology:
         tensor([[ True, False],
                 [ True,  True]])
         """
-        layout = self.layout([n_dst], None if n_src is None else [n_src])
+        layout = self.layout([n])
         row, source, _ = layout.in_edges()
         mask = torch.zeros(layout.num_dst, layout.num_src, dtype=torch.bool)
         mask[row, source] = True

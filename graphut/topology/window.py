@@ -19,8 +19,6 @@ class Complete(Topology):
     --------
     >>> Complete().graph([2, 3]).num_edges()
     13
-    >>> Complete().layout([2], src_lengths=[5]).num_edges
-    10
     """
 
     name = "complete"
