@@ -85,19 +85,11 @@ class Vocabulary:
             return [self._ids[symbol] for symbol in symbols]
         except KeyError as error:
             unknown = error.args[0]
+            near = get_close_matches(unknown.lower(), self.symbols, n=1, cutoff=0.75)
+            meant = f" (did you mean {near[0]!r}?)" if near else ""
             raise ValueError(
-                f"unknown symbol {unknown!r} ({self._advice(unknown)}); known are: "
-                f"{self._listing()}"
+                f"unknown symbol {unknown!r}{meant}; known are: {self._listing()}"
             ) from None
-
-    def _advice(self, unknown: str) -> str:
-        """Return words about what to write instead of an unknown symbol."""
-        near = get_close_matches(unknown.lower(), self.symbols, n=1, cutoff=0.75)
-        if near:
-            return f"did you mean {near[0]!r}?"
-        if all(character in self for character in unknown):
-            return f"put spaces between symbols, as in {' '.join(unknown)!r}"
-        return "write it with known symbols, or train on data that contains it"
 
     def decode(self, tokens: Sequence[int]) -> list[str]:
         """Return the symbols of token ids; raise `ValueError` for an id out of range."""

@@ -35,10 +35,9 @@ def test_vocabulary_reads_characters_without_spaces(text: str, read: str) -> Non
 def test_vocabulary_quotes_unknown_tokens_and_wrong_symbols() -> None:
     symbols = Vocabulary(["a", "b", "digit"])
     for text, unknown in (
-        ("abc", r"'abc' \(write it with known symbols, or train on data that contains it\)"),
+        ("abc", "'abc'"),
         ("a digits", r"'digits' \(did you mean 'digit'[?]\)"),
         ("A b", r"'A' \(did you mean 'a'[?]\)"),
-        ("ab ba", r"'ab' \(put spaces between symbols, as in 'a b'\)"),
     ):
         refuses(f"unknown symbol {unknown}; known are: a b digit", symbols.read, text)
     for token in (-1, 5):

@@ -48,7 +48,7 @@ def test_generate_reads_a_folder_of_save_pretrained(
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["hello world"], "unknown symbol 'hello' (put spaces between symbols, as in 'h e l l o')"),
+        (["hello world"], "unknown symbol 'hello'; known are: a b"),
         (["--input", "missing"], "there is no missing"),
         (["a", " "], "sources[1] is empty: it needs at least one token"),
     ],
