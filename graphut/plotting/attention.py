@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from graphut.plotting.figure import draw_cells, name_ticks, new_figure, shortened, spacing
+from graphut.models.checked_config import cut
+from graphut.plotting.figure import draw_cells, name_ticks, new_figure, spacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,7 +61,7 @@ def draw_attention(
             "steps, weights[:8], or the mean over heads, weights.mean(1, keepdim=True)"
         )
     weights = weights.detach().float().cpu()
-    named = [[shortened(str(name), _LONGEST) for name in names] for names in (queries, keys)]
+    named = [[cut(str(name), _LONGEST) for name in names] for names in (queries, keys)]
     if figure is None:
         figure = new_figure(*attention_size(weights, queries, keys))
     panels = figure.subplots(steps, heads, squeeze=False)

@@ -76,11 +76,6 @@ def spacing(axes: Axes, columns: int, rows: int) -> tuple[float, float]:
     return axes.bbox.width / dpi / max(columns, 1), axes.bbox.height / dpi / max(rows, 1)
 
 
-def shortened(text: str, longest: int = 32) -> str:
-    """Shorten a text to at most `longest` characters."""
-    return text if len(text) <= longest else f"{text[: longest - 3]}..."
-
-
 def draw_cells(axes: Axes, values: Tensor, *, numbers: bool = True) -> AxesImage:
     """Draw a heat map of values from 0 to 1, `(rows, columns)`, with `numbers` if they fit."""
     from matplotlib import colormaps

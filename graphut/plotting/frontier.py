@@ -12,8 +12,9 @@ from torch import Tensor
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
+from graphut.models.checked_config import cut
 from graphut.nn.checks import check_same_nodes
-from graphut.plotting.figure import BLUE, edge_style, new_figure, shortened
+from graphut.plotting.figure import BLUE, edge_style, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.animation import FuncAnimation
@@ -104,7 +105,7 @@ def _scene(
     nodes = layout.num_dst
     if not 0 < nodes <= MAX_NODES:
         raise ValueError(f"a picture has 1 to {MAX_NODES} nodes, but the graph has {nodes}")
-    names = [""] * nodes if names is None else [shortened(str(name), 12) for name in names]
+    names = [""] * nodes if names is None else [cut(str(name), 12) for name in names]
     places = _place_nodes(layout) if places is None else torch.as_tensor(places).double()
     for what, values in (("names", names), ("places", places)):
         if len(values) != nodes:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from graphut.models.checked_config import cut
 from graphut.nn.ponder import STOPPED, STOPPED_MEANING
-from graphut.plotting.figure import ORANGE, draw_cells, name_ticks, new_figure, shortened, spacing
+from graphut.plotting.figure import ORANGE, draw_cells, name_ticks, new_figure, spacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,7 +60,7 @@ def draw_ponder(
         )
     values = _shades(steps, halting)
     marked = [False] * len(names) if stopped is None else stopped.tolist()
-    names = [shortened(str(name), _LONGEST) for name in names]
+    names = [cut(str(name), _LONGEST) for name in names]
     most = len(values)
     if axes is None:
         axes = new_figure(*ponder_size(names, most)).add_subplot()

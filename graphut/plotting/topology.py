@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from graphut.plotting.figure import (
-    BLUE,
-    ORANGE,
-    WINE,
-    edge_style,
-    new_figure,
-    number_ticks,
-    shortened,
-)
+from graphut.models.checked_config import cut
+from graphut.plotting.figure import BLUE, ORANGE, WINE, edge_style, new_figure, number_ticks
 from graphut.topology import Topology, parse
 
 if TYPE_CHECKING:
@@ -52,7 +45,7 @@ def draw_topology(topology: Topology | str, n: int) -> Figure:
     figure = new_figure(11, 5.6)
     from matplotlib.patches import Patch
 
-    figure.suptitle(f"{shortened(str(topology), 80)}, length {n}")
+    figure.suptitle(f"{cut(str(topology), 80)}, length {n}")
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.25))
     kinds = torch.where(torch.ones_like(mask).triu(1), FUTURE, PAST)
     kinds[n:], kinds[:, n:] = EXTRA, EXTRA

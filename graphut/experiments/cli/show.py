@@ -14,9 +14,10 @@ from graphut.experiments.cli.options import pick_device
 from graphut.experiments.tasks import GraphTask, Task
 from graphut.experiments.training.generation import AttentionTable, PonderedPart, attention_tables
 from graphut.experiments.training.learners import AnyLearner
+from graphut.models.checked_config import cut
 from graphut.plotting import animate_frontier, draw_attention, draw_frontier, draw_ponder
 from graphut.plotting.attention import MAX_PANELS, attention_size
-from graphut.plotting.figure import new_figure, save_figure, shortened
+from graphut.plotting.figure import new_figure, save_figure
 from graphut.plotting.ponder import ponder_size
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def _stacked(text: str, answer: str, pictures: Sequence[_Picture]) -> Figure:
     heights = [picture.size[1] + _TITLE for picture in pictures]
     figure = new_figure(width, sum(heights) + _TITLE)
     room = max(8, int(_LETTERS * width / 2) - 2)  # for each side of the arrow
-    title = f"{shortened(text, room)}  \N{RIGHTWARDS ARROW}  {shortened(answer, room)}"
+    title = f"{cut(text, room)}  \N{RIGHTWARDS ARROW}  {cut(answer, room)}"
     figure.suptitle(title, size=10, parse_math=False)
     places = figure.subfigures(len(pictures), 1, squeeze=False, height_ratios=heights)[:, 0]
     for place, picture in zip(places, pictures, strict=True):
