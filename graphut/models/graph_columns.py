@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,10 +32,6 @@ EDGE_NAMES = {
     "edge_weights": ("weight", "edge_weight", "w"),
     "edge_features": ("feat", "edge_attr"),
 }
-ONE_WAY = (
-    "no edge has its reverse, so nodes read only the sources of their in-edges: if edges have no "
-    "direction, write each of them in both, or use an undirected graph of networkx"
-)
 _KIND = "node"  # of all nodes of a graph without features
 _LARGEST = np.float64(1e15)  # products of two features are finite in float32
 
@@ -141,18 +137,6 @@ def check_edges(edges: NDArray[np.int64], count: int, place: str) -> None:
     """Raise `ValueError` if `(2, E)` edges refer to a node that is not among `count` nodes."""
     if (unknown := edges[(edges < 0) | (edges >= count)]).size:
         raise ValueError(f"an edge has node {unknown[0]}, but there are {count} nodes in {place}")
-
-
-def is_one_way(graphs: Iterable[NDArray[np.int64]]) -> bool:
-    """Return whether there are edges between two nodes, and none of them has its reverse."""
-    count = 0
-    for edges in graphs:
-        source, target = edges[:, edges[0] != edges[1]]
-        size = edges.max(initial=0) + 1
-        if np.isin(source * size + target, target * size + source).any():
-            return False
-        count += len(source)
-    return count > 0
 
 
 def with_loops(edges: NDArray[np.int64], count: int) -> NDArray[np.int64]:

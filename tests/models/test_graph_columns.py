@@ -5,7 +5,6 @@ import pytest
 
 from graphut.models.graph_columns import (
     ParsedGraph,
-    is_one_way,
     number_rows,
     read_mask,
     row_of_numbers,
@@ -48,12 +47,6 @@ def test_read_mask() -> None:
     for value in ([1.0, np.nan], [-1, 1], [2, 1], ["yes", "no"]):
         for column in (value, np.array(value)):
             refuses(r"m is .*; expected true or false, 1 or 0", read_mask, column, "m")
-
-
-def test_is_one_way_needs_an_edge_and_no_reverse_in_the_same_graph() -> None:
-    path, back, loops = np.array([[0, 1], [1, 2]]), np.array([[1], [0]]), np.array([[0, 1]] * 2)
-    assert is_one_way([path]) and is_one_way([path, loops, back])
-    assert not is_one_way([path, np.append(path, back, 1)]) and not is_one_way([loops])
 
 
 def test_with_loops_adds_the_missing_ones() -> None:

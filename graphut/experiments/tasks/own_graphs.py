@@ -15,7 +15,6 @@ from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph
 from graphut.experiments.tasks.presets import OWN_GRAPHS
 from graphut.experiments.tasks.raw_graph import MASK_OF, RawGraph, keep_labels
 from graphut.models.checked_config import option
-from graphut.models.graph_columns import ONE_WAY, is_one_way
 from graphut.vocabulary import Vocabulary
 
 _FEWEST = 10  # with fewer graphs, nodes are split instead
@@ -132,8 +131,12 @@ class Graphs(GraphTask):
         if unused := sorted({*chain.from_iterable(file.columns["unused"] for file in files)}):
             remedy = "" if self.num_feats else " (give nodes numbers as a text in `feat`)"
             hints.append(f"not used: {', '.join(unused)}{remedy}")
-        if is_one_way(file.graph.edges for file in files):
-            hints.append(f"hint: {ONE_WAY}")
+        if all(_is_one_way(file.graph.edges) for file in files):
+            hints.append(
+                "hint: no edge has its reverse, so nodes read only the sources of their in-edges: "
+                "if edges have no direction, write each of them in both, or use an undirected "
+                "graph of networkx"
+            )
         return "; ".join(hints)
 
     @cached_property
@@ -184,3 +187,10 @@ class Graphs(GraphTask):
             part: np.split(np.isin(item_of, own), ends)
             for part, own in zip(PARTS, chosen, strict=True)
         }
+
+
+def _is_one_way(edges: NDArray[np.int64]) -> bool:
+    """Return whether there are edges between two nodes, and none of them has its reverse."""
+    source, target = edges[:, edges[0] != edges[1]]
+    size = edges.max() + 1
+    return len(source) > 0 and not np.isin(source * size + target, target * size + source).any()

@@ -1,7 +1,6 @@
 """Training and evaluation of models that classify the nodes or edges of graphs, or whole graphs."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from math import exp
 from statistics import fmean
 from typing import Any, ClassVar
@@ -9,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from graphut.experiments.messages import is_share, percent, pluralize
+from graphut.experiments.messages import is_share, percent
 from graphut.experiments.tasks import GraphTask, LabelledGraph, Vocabulary
 from graphut.experiments.tasks.graph_files import read_graphs
 from graphut.experiments.tasks.raw_graph import RawGraph, keep_labels
@@ -118,12 +117,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             "by_group": scores.by_group(),
             **scores.activity(),
         }
-        evaluation = self.evaluation(**scores.metrics(self.model.config.answer_kind))
-        if scores.quiescent is None:
-            return evaluation, details
-        rounds = f"{pluralize(details['rounds'], 'round')} at most"
-        summary = f"{evaluation.summary}, {rounds}, {details['quiescent']:.2%} of graphs at rest"
-        return replace(evaluation, summary=summary), details
+        return self.evaluation(**scores.metrics(self.model.config.answer_kind)), details
 
     def count_flops(self, examples: Sequence[LabelledGraph], batch_size: int) -> dict[str, float]:
         """Return an empty dictionary, because `evaluate_in_detail` already counts the FLOPs."""
@@ -150,14 +144,12 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
                 names[node] += "" if is_correct else " (wrong)"
         is_number = config.answer_kind == "values"
         what = "within half a standard deviation" if is_number else "correct"
-        text = note = f"{sum(correct_answers)} of {len(correct_answers)} answers are {what}"
-        if output.ponder.num_cut_off:
-            note += ", cut off before all nodes were at rest"
+        text = f"{sum(correct_answers)} of {len(correct_answers)} answers are {what}"
         steps = output.ponder.steps.tolist()
         is_listed = len(names) <= _LISTED
         part = PonderedPart("encoder", "node", names, names, steps, output.ponder, is_listed)
         score = fmean(correct_answers) if correct_answers else None
-        return Answer(text, [part], "", all(correct_answers), note, score, choices)
+        return Answer(text, [part], "", all(correct_answers), text, score, choices)
 
     def _choices(
         self, example: LabelledGraph, labelled: Iterable[int], output: GraphOutput, names: list[str]
