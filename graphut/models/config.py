@@ -144,11 +144,6 @@ class UniversalTransformerConfig(ModelConfig):
 
     decodes = True
 
-    @property
-    def longest_pair(self) -> tuple[int, int]:
-        """The maximum lengths of a source and of a target, without `<bos>` and `<eos>`."""
-        return self.max_length - 2 * self.add_bos_eos, self.max_length - 1
-
     def _check_values(self) -> None:
         super()._check_values()
         same = self.source_vocab == self.target_vocab

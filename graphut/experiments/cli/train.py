@@ -65,7 +65,6 @@ def _create(arguments: Namespace) -> tuple[Run, Task]:
             raise ValueError(f"the task {name} has no {part} examples")
     learner = learner_of(task)
     config = build(task.config_kind, options, **task.model_sizes)
-    task.check_config(config)
     torch.manual_seed(training.seed)
     model = learner.model_kind(config)
     imports = options.get("import", ())

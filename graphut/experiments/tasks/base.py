@@ -165,9 +165,6 @@ class Task(CheckedConfig, ABC):
         values = {name: getattr(self, name) for name, kind in kinds if Path in get_args(kind)}
         return {name: path for name, path in values.items() if path is not None}
 
-    def check_config(self, config: ModelConfig) -> None:
-        """Raise `ValueError` if a model of this configuration cannot process the user's data."""
-
 
 class DrawnTask(Task):
     """A task with random examples: new ones in each epoch, and fixed validation and test sets.

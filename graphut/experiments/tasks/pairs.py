@@ -11,7 +11,6 @@ from graphut._files import reraise_for_file
 from graphut.experiments.tasks.base import PARTS, Pair, PairTask, hold_out
 from graphut.experiments.tasks.files import read_text
 from graphut.models.checked_config import option
-from graphut.models.config import ModelConfig, UniversalTransformerConfig
 from graphut.subwords import BYTES, Subwords
 from graphut.vocabulary import Characters, Vocabulary
 
@@ -24,17 +23,12 @@ class _Line(NamedTuple):
     place: str
 
 
-def read_pairs(
-    path: str | Path, source: Vocabulary, target: Vocabulary, config: UniversalTransformerConfig
-) -> list[Pair]:
+def read_pairs(path: str | Path, source: Vocabulary, target: Vocabulary) -> list[Pair]:
     """Return the pairs of a file as token ids of a model's source and target vocabularies.
 
-    Raise `ValueError`, with file and line, if a line is not a pair, a symbol is unknown, or a
-    sequence is too long for a model with the configuration `config`.
+    Raise `ValueError`, with file and line, if a line is not a pair, or a symbol is unknown.
     """
-    pairs = _encode(lines := _read_lines(path), source, target)
-    _check_lengths(lines, pairs, config)
-    return pairs
+    return _encode(_read_lines(path), source, target)
 
 
 @dataclass(frozen=True)
@@ -109,12 +103,6 @@ class Pairs(PairTask):
     def description(self) -> str:
         train, validation, test = (len(self._lines[part]) for part in PARTS)
         return f"read {train}/{validation}/{test} pairs for training/validation/test"
-
-    def check_config(self, config: ModelConfig) -> None:
-        """Raise `ValueError`, with file and line, if a line is too long for the model."""
-        assert isinstance(config, UniversalTransformerConfig)  # the only model for pairs
-        for part, pairs in zip(PARTS, (self._train, self.validation, self.test), strict=True):
-            _check_lengths(self._lines[part], pairs, config)
 
     def load(self, part: str) -> list[Pair]:
         return _encode(self._lines[part], self.source_vocabulary, self.target_vocabulary)
@@ -191,17 +179,3 @@ def _split(lines: Sequence[_Line], limit: int, is_split: bool) -> tuple[list[_Li
     for line in lines:
         parts[tuple(line.source.split()) in held_out].append(line)
     return parts
-
-
-def _check_lengths(
-    lines: Sequence[_Line], pairs: Sequence[Pair], config: UniversalTransformerConfig
-) -> None:
-    for line, pair in zip(lines, pairs, strict=True):
-        for side, tokens, most in zip(("source", "target"), pair, config.longest_pair, strict=True):
-            if len(tokens) > most:
-                ends = f" (max_length={config.max_length} counts <bos> and <eos>)"
-                raise ValueError(
-                    f"{line.place}: the {side} has {len(tokens)} tokens, but the model takes "
-                    f"{most} at most{ends if most < config.max_length else ''}: shorten it, or "
-                    "train a model with a larger max_length"
-                )

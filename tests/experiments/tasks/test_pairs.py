@@ -6,13 +6,11 @@ import pytest
 from graphut.experiments.tasks import Vocabulary
 from graphut.experiments.tasks.base import PARTS
 from graphut.experiments.tasks.pairs import Pairs, read_pairs
-from graphut.models import UniversalTransformerConfig
 from graphut.subwords import Subwords
 from graphut.vocabulary import Characters
 from tests.helpers import refuses
 
 Texts = list[tuple[str, str]]
-CONFIG = UniversalTransformerConfig(source_vocab=999, target_vocab=999)
 
 
 def write(path: Path, pairs: Texts) -> Path:
@@ -64,7 +62,7 @@ def test_pairs_separate_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_read_pairs_takes_byte_order_mark_windows_lines_and_empty_lines(tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_bytes("\ufeffa\x1cb\tx\r\n\r\n \nb\ty \r\n".encode())
-    assert read_pairs(path, Vocabulary("ab"), Vocabulary("xy"), CONFIG) == [
+    assert read_pairs(path, Vocabulary("ab"), Vocabulary("xy")) == [
         ([2, 3], [2]),
         ([3], [3]),
     ]
@@ -85,16 +83,7 @@ def test_read_pairs_takes_byte_order_mark_windows_lines_and_empty_lines(tmp_path
 def test_read_pairs_names_a_wrong_line(tmp_path: Path, line: str | None, message: str) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text(f"a\tx\n{line}\n" if line else "")
-    refuses(message, read_pairs, path, Vocabulary("ab"), Vocabulary("x"), CONFIG)
-
-
-@pytest.mark.parametrize("pair", [("a a a a", "x"), ("a", "x x x")])
-def test_read_pairs_names_a_line_that_is_too_long(tmp_path: Path, pair: tuple[str, str]) -> None:
-    config = UniversalTransformerConfig(source_vocab=4, target_vocab=4, max_length=3)
-    symbols = Vocabulary("ab"), Vocabulary("xy")
-    path = write(tmp_path / "pairs.tsv", [("a a a", "x x"), pair])
-    with pytest.raises(ValueError, match=r"pairs\.tsv:2: the .* but the model takes [32] at most"):
-        read_pairs(path, *symbols, config)
+    refuses(message, read_pairs, path, Vocabulary("ab"), Vocabulary("x"))
 
 
 def test_pairs_a_file_that_cannot_be_split(tmp_path: Path) -> None:
@@ -122,11 +111,9 @@ def test_pairs_of_subwords(tmp_path: Path) -> None:
     plain = [" ".join(text.split()) for text in sentences]
     assert sorted(chain.from_iterable(parts)) == sorted((text, text.upper()) for text in plain)
     assert vocabulary == Subwords.learn(chain.from_iterable(parts[0]), 270)
-    assert read_pairs(path, vocabulary, vocabulary, CONFIG) == [
+    assert read_pairs(path, vocabulary, vocabulary) == [
         (vocabulary.read(text), vocabulary.read(text.upper())) for text in plain
     ]
-    config = UniversalTransformerConfig(source_vocab=272, target_vocab=272, max_length=5)
-    refuses(r"pairs\.tsv:\d: the source has .* takes 5 at most", task.check_config, config)
 
 
 def test_pairs_of_characters(tmp_path: Path) -> None:
@@ -139,4 +126,4 @@ def test_pairs_of_characters(tmp_path: Path) -> None:
     read, written = task.source_vocabulary.write, task.target_vocabulary.write
     assert sorted(read(source) for source, _ in pairs) == sorted(words)
     assert all(written(target) == read(source)[::-1].upper() for source, target in pairs)
-    assert sorted(read_pairs(path, *task.vocabularies.values(), CONFIG)) == sorted(pairs)
+    assert sorted(read_pairs(path, *task.vocabularies.values())) == sorted(pairs)

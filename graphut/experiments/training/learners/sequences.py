@@ -117,7 +117,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         source, target = self.vocabularies["source"], self.vocabularies["target"]
         from graphut.experiments.tasks.pairs import read_pairs  # training needs no such file
 
-        return read_pairs(path, source, target, self.model.config)
+        return read_pairs(path, source, target)
 
 
 class TranslationLearner(PairLearner):
