@@ -10,7 +10,7 @@ from graphut.topology.base import Topology
 from graphut.topology.registry import find, registry
 
 _INTEGER = r"\s*-?[0-9]+\s*"
-_NAMED = re.compile(rf"(\w+)\s*(?::({_INTEGER}(?:,{_INTEGER})*))?(?:@({_INTEGER}))?")
+_ARGUMENTS = re.compile(rf"\s*(?::({_INTEGER}(?:,{_INTEGER})*))?(?:@({_INTEGER}))?")
 
 
 def parse(spec: str | Topology) -> Topology:
@@ -63,19 +63,19 @@ def _combined(node: ast.expr, topologies: Mapping[str, Topology]) -> Topology:
 
 def _named(text: str) -> Topology:
     """Return the topology of a spec without operators."""
-    match = _NAMED.fullmatch(text)
-    if match is None:
-        raise ValueError(
-            f"{text!r:.80} is not a topology such as 'window:8', 'global:0,1' or 'random:8@7'"
-        )
-    name = match[1]
+    name = re.split(r"[:@\s]", text)[0]
     if name not in registry:
         near = get_close_matches(name, registry, n=1)
         meant = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(registry))}"
         advice = "import the module of your own topology first (--import MODULE)"
         raise ValueError(f"unknown topology {name!r}: {meant}; {advice}")
-    values = [int(number) for number in match[2].split(",")] if match[2] else []
-    seed = {"seed": int(match[3])} if match[3] else {}
+    match = _ARGUMENTS.fullmatch(text.removeprefix(name))
+    if match is None:
+        raise ValueError(
+            f"{text!r:.80} is not a topology such as 'window:8', 'global:0,1' or 'random:8@7'"
+        )
+    values = [int(number) for number in match[1].split(",")] if match[1] else []
+    seed = {"seed": int(match[2])} if match[2] else {}
     parameters = signature(find(name)).parameters
     if seed and "seed" not in parameters:
         raise ValueError(f"{name} takes no seed, got {text!r}")
