@@ -101,11 +101,11 @@ class Circuit:
         node = np.arange(len(self.kinds))
         return np.stack([np.append(self.sources[gate, place], node), np.append(gate, node)])
 
-    def labelled(self, bits: Bits, group: str = "") -> list[LabelledGraph]:
-        """Return a graph for each row of I input bits, in group `group`; labels are node values."""
+    def labelled(self, bits: Bits) -> list[LabelledGraph]:
+        """Return a graph for each row of I input bits; labels are node values."""
         rows = zip(bits, self.simulate(bits).astype(np.int64), strict=True)
         return [
-            LabelledGraph(self.edges, self.with_bits(row), values, self.levels, group=group)
+            LabelledGraph(self.edges, self.with_bits(row), values, self.levels)
             for row, values in rows
         ]
 
@@ -382,7 +382,7 @@ class CircuitSimulate(DrawnTask, GraphTask):
             circuit = random_circuit(nodes, random)
             if circuit.levels.max() <= self.levels:
                 bits = random.integers(0, 2, (1, len(circuit.inputs)), np.int8)
-                return circuit.labelled(bits, "random")[0]
+                return circuit.labelled(bits)[0]
         raise ValueError(
             f"random circuits of {self.gates} nodes have more than {self.levels} levels: raise "
             "levels, or lower gates"
@@ -393,4 +393,4 @@ class CircuitSimulate(DrawnTask, GraphTask):
         circuit, stem = find_circuit(name), Path(name).stem
         random = np.random.default_rng([PARTS.index("test"), crc32(stem.encode())])
         bits = random.integers(0, 2, (self.vectors, len(circuit.inputs)), np.int8)
-        return circuit.labelled(bits, stem)
+        return circuit.labelled(bits)

@@ -149,7 +149,7 @@ def vary(puzzle: Cells, solution: Cells, random: np.random.Generator) -> tuple[C
     return names[puzzle[order]], names[solution[order]]
 
 
-def candidate_graph(puzzle: Cells, solution: Cells, group: str, label_all: bool) -> LabelledGraph:
+def candidate_graph(puzzle: Cells, solution: Cells, label_all: bool) -> LabelledGraph:
     """Return the graph of candidates and constraints that `Sudoku` describes.
 
     The constraints come first, those of cells before those of rows, columns and boxes. With
@@ -172,7 +172,7 @@ def candidate_graph(puzzle: Cells, solution: Cells, group: str, label_all: bool)
     depth, empty = np.full(len(nodes), -1), puzzle == 0
     depth[: empty.sum()] = rounds(puzzle)[empty]
     kinds = np.append(constraints // 81, np.full(len(cell), 4))
-    return LabelledGraph(edges, kinds, labels, depth, group=group)
+    return LabelledGraph(edges, kinds, labels, depth)
 
 
 @dataclass(frozen=True)
@@ -232,10 +232,9 @@ class Sudoku(GraphTask):
 
     def _graphs(self, pairs: Iterable[Sequence[Cells]], label_all: bool) -> list[LabelledGraph]:
         """Return a labelled graph for each pair of a puzzle and its solution."""
-        named = ((p, s, f"{np.count_nonzero(p)} givens") for p, s in pairs)
         if self.graph == "candidates":
-            return [candidate_graph(*each, label_all) for each in named]
-        return [LabelledGraph(EDGES, p, s - 1, rounds(p), PLACES, group) for p, s, group in named]
+            return [candidate_graph(*each, label_all) for each in pairs]
+        return [LabelledGraph(EDGES, p, s - 1, rounds(p), PLACES) for p, s in pairs]
 
     @cached_property
     def _puzzles(self) -> dict[str, NDArray[np.int64]]:

@@ -54,7 +54,6 @@ class LabelledGraph(NamedTuple):
     # the round of deduction in which the answer follows); -1 if unknown
     depth: NDArray[np.int64] | None = None
     positions: NDArray[np.int64] | None = None  # (N, k) coordinates
-    group: str = ""  # results are also reported for each group, such as "near"
     edge_weights: NDArray[Any] | None = None  # (E,) positive
     edge_feats: NDArray[Any] | None = None  # (E, F)
     ids: Sequence[Any] | None = None  # (N,) names of the nodes; None for their numbers

@@ -109,12 +109,9 @@ class GraphProblem(DrawnTask, GraphTask):
         union = GraphUnion.of(sizes, parts, random, self.directed)
         ends = union.edges - union.first[union.graph[union.edges[1]]]
         fields = {"edges": ends.T, **self.solve(union, random)}
-        columns = zip(families, *map(union.split, fields.values()), strict=True)
-        graphs = ((family, dict(zip(fields, rows, strict=True))) for family, *rows in columns)
-        return [
-            LabelledGraph(edges=rows.pop("edges").T, group=family, **rows)
-            for family, rows in graphs
-        ]
+        columns = zip(*map(union.split, fields.values()), strict=True)
+        graphs = [dict(zip(fields, rows, strict=True)) for rows in columns]
+        return [LabelledGraph(edges=rows.pop("edges").T, **rows) for rows in graphs]
 
     def _draw_edges(self, family: str, size: int, random: np.random.Generator) -> Edges:
         return (FAMILIES | UNCONNECTED)[family](size, random)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from itertools import chain, pairwise
+from itertools import pairwise
 from math import isnan, nan
 from typing import Any
 
@@ -40,7 +40,7 @@ class GraphScores:
     steps: Column  # (N,)
     depth: Column  # (N,) see `LabelledGraph`; NaN if unknown
     graph: Column  # (N,)
-    groups: list[str]  # of each graph
+    count: int  # of graphs
     flops: int
     all_flops: int  # if every node had taken all steps
     needed_flops: float  # if nodes had stopped after depth + 1 steps; NaN if a depth is unknown
@@ -52,11 +52,10 @@ class GraphScores:
     @classmethod
     def joined(cls, parts: Sequence[GraphScores]) -> GraphScores:
         """Concatenate the scores of several batches."""
-        first = np.cumsum([0, *(len(part.groups) for part in parts)])
+        first = np.cumsum([0, *(part.count for part in parts)])
         parts = [replace(p, graph=p.graph + start) for p, start in zip(parts, first, strict=False)]
         columns = {each.name: [getattr(part, each.name) for part in parts] for each in fields(cls)}
-        joins: dict[type, Any] = {np.ndarray: np.concatenate, list: lambda lists: [*chain(*lists)]}
-        joins[type(None)] = lambda nothing: None
+        joins: dict[type, Any] = {np.ndarray: np.concatenate, type(None): lambda nothing: None}
         return cls(**{name: joins.get(type(x[0]), sum)(x) for name, x in columns.items()})
 
     def metrics(self, target: str) -> dict[str, Any]:
@@ -69,8 +68,8 @@ class GraphScores:
         has_depth = ~np.isnan(self.depth)
         depth, steps = self.depth[has_depth], self.steps[has_depth]
         varied = len(set(depth)) > 1 and len(set(steps)) > 1
-        wrong, count = len({*self.graph[self.correct == 0]}), len(self.groups)
-        one_each = int((~np.isnan(self.correct)).sum()) == count
+        wrong = len({*self.graph[self.correct == 0]})
+        one_each = int((~np.isnan(self.correct)).sum()) == self.count
         if self.predictions is None or self.targets is None:
             of_answers: dict[str, float | None] = dict.fromkeys(ANSWER_METRICS)
         else:
@@ -78,7 +77,7 @@ class GraphScores:
         return {
             **of_answers,
             "accuracy": float(np.nanmean(self.correct)),
-            "graph_accuracy": None if count == 1 or one_each else 1 - wrong / count,
+            "graph_accuracy": None if self.count == 1 or one_each else 1 - wrong / self.count,
             "log_probability": float(np.nanmean(self.log_probability)),
             "steps": float(self.steps.mean()),
             "rank_correlation": float(spearmanr(depth, steps)[0]) if varied else None,
@@ -99,20 +98,11 @@ class GraphScores:
             if (nodes := (self.depth >= low) & (self.depth < high)).any()
         ]
 
-    def by_group(self) -> list[dict[str, Any]]:
-        """Return rows with accuracy and mean steps by groups of graphs (`LabelledGraph.group`)."""
-        masks = {name: np.array(self.groups) == name for name in sorted(set(self.groups))}
-        return [
-            {"group": name, **self._means(graphs[self.graph]), **self.activity(graphs)}
-            for name, graphs in masks.items()
-        ]
-
-    def activity(self, graphs: Column | slice = slice(None)) -> dict[str, Any]:
+    def activity(self) -> dict[str, Any]:
         """Return the most rounds and the share of quiescent graphs, with `EventDriven` alone."""
         if self.rounds is None or self.quiescent is None:
             return {}
-        quiescent = float(self.quiescent[graphs].mean())
-        return {"rounds": int(self.rounds[graphs].max()), "quiescent": quiescent}
+        return {"rounds": int(self.rounds.max()), "quiescent": float(self.quiescent.mean())}
 
     def _means(self, nodes: Column) -> dict[str, Any]:
         correct = self.correct[nodes & ~np.isnan(self.correct)]
@@ -162,7 +152,7 @@ def _score(model: UniversalGraphTransformer, graphs: Sequence[LabelledGraph]) ->
         steps=ponder.steps.cpu().numpy().astype(np.float64),
         depth=np.where(depth < 0, np.nan, depth),
         graph=np.repeat(np.arange(len(graphs)), lengths),
-        groups=[graph.group for graph in graphs],
+        count=len(graphs),
         flops=int(ponder.flops),
         all_flops=int(ponder.all_flops),
         needed_flops=nan if (depth < 0).any() else needed_flops(ponder, torch.from_numpy(depth)),

@@ -108,13 +108,12 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
     def evaluate_in_detail(
         self, examples: Sequence[LabelledGraph], **options: Any
     ) -> tuple[Evaluation, dict[str, Any]]:
-        """Return metrics, and details: accuracy by needed steps and by group, and FLOPs."""
+        """Return metrics, and details: accuracy by needed steps, and FLOPs."""
         scores = score_graphs(self.model, examples)
         details = {
             "flops_per_example": scores.flops / len(examples),
             "flops_share": scores.flops / scores.all_flops,
             "by_depth": scores.by_depth(),
-            "by_group": scores.by_group(),
             **scores.activity(),
         }
         return self.evaluation(**scores.metrics(self.model.config.answer_kind)), details

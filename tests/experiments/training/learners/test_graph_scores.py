@@ -29,7 +29,7 @@ def test_scores_leave_out_nodes_that_are_not_asked() -> None:
         score_graphs(model, none)
 
 
-def test_scores_by_depth_and_group_equal_means_over_nodes() -> None:
+def test_scores_by_depth_equal_means_over_nodes() -> None:
     model, graphs = make_model(TASKS["node"]), TASKS["node"].test
     scores = score_graphs(model, graphs)
     for row in scores.by_depth():
@@ -38,11 +38,6 @@ def test_scores_by_depth_and_group_equal_means_over_nodes() -> None:
         assert row["accuracy"] == pytest.approx(scores.correct[here].mean())
         assert row["steps"] == pytest.approx(scores.steps[here].mean())
     assert sum(row["nodes"] for row in scores.by_depth()) == len(scores.depth)
-    for row, name in zip(scores.by_group(), ("near", "path"), strict=True):
-        here = np.array(scores.groups)[scores.graph] == name
-        assert (row["group"], row["nodes"]) == (name, here.sum())
-        assert row["nodes"] == sum(len(graph.nodes) for graph in graphs if graph.group == name)
-        assert row["accuracy"] == pytest.approx(scores.correct[here].mean())
     correlation = scores.metrics("class")["rank_correlation"]
     assert correlation == pytest.approx(spearmanr(scores.depth, scores.steps)[0])
 
@@ -63,9 +58,8 @@ def test_scores_by_events_have_rounds_and_rest(monkeypatch: pytest.MonkeyPatch) 
     assert scores.rounds is not None and scores.quiescent is not None
     assert model.evaluation_rule == EventDriven()  # the limit of rounds was for these graphs
     assert scores.quiescent.all() and scores.rounds.max() < 100
-    for rows in (scores.by_group(), [LEARNER(model, {}).evaluate_in_detail(graphs)[1]]):
-        assert max(row["rounds"] for row in rows) == scores.rounds.max()
-        assert all(row["quiescent"] == 1 for row in rows)
+    details = LEARNER(model, {}).evaluate_in_detail(graphs)[1]
+    assert (details["rounds"], details["quiescent"]) == (scores.rounds.max(), 1)
     for place, graph in enumerate(sorted(graphs, key=lambda graph: len(graph.nodes))):
         alone = score_graphs(model, [graph])
         assert alone.rounds is not None and alone.rounds[0] == scores.rounds[place]
