@@ -15,12 +15,19 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from graphut.attention import EdgeLayout, layout_from_edges
+from graphut.topology import Causal, Complete, Topology
+from graphut.topology.cross import cross_layout
 
 Pairs = list[tuple[int, int]]
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
     return [*csv.DictReader(io.StringIO(path.read_text(encoding="utf-8")))]
+
+
+def cross_edges(topology: Topology, targets: Sequence[int], sources: Sequence[int]) -> EdgeLayout:
+    """The edges from source sentences to target sentences of the given lengths."""
+    return cross_layout(topology, targets, sources, decoder=Causal(), encoder=Complete())
 
 
 def relative_error(found: Tensor, expected: Tensor) -> float:

@@ -9,7 +9,7 @@ from torch import Tensor
 from graphut.attention import BACKENDS, EdgeLayout
 from graphut.attention.dropout import dropout_factors
 from graphut.topology import Causal, Complete, Window
-from tests.helpers import Pairs, layout_of, normal, pairs_of
+from tests.helpers import Pairs, cross_edges, layout_of, normal, pairs_of
 from tests.topology.brute import Back, Comb
 
 
@@ -68,8 +68,8 @@ GRAPHS: dict[str, EdgeLayout] = {
     "causal": Causal().layout([4, 1, 2]),
     "causal-alike": Causal().layout([3, 3]),
     "window": Window(1).layout([5, 2]),
-    "cross": Complete().layout([3, 1], [2, 4]),
-    "cross-causal": Causal().layout([2, 4], [3, 2]),
+    "cross": cross_edges(Complete(), [3, 1], [2, 4]),
+    "cross-causal": cross_edges(Causal(), [2, 4], [3, 2]),
     "some-empty": Back(1).layout([4, 1, 2]),
     "all-empty": Back(9).layout([2, 2]),
     "rows": Comb(2).layout([5, 3]),

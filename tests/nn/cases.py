@@ -35,7 +35,15 @@ from graphut.nn import (
 from graphut.nn.noise import PLACES
 from graphut.nn.step import Store, read_cross
 from graphut.topology import Causal, Complete, Topology, Window
-from tests.helpers import assert_same, covering, gradients, layout_of, multigraphs, normal
+from tests.helpers import (
+    assert_same,
+    covering,
+    cross_edges,
+    gradients,
+    layout_of,
+    multigraphs,
+    normal,
+)
 from tests.nn.reference import dense_recurrence
 
 FEATS, HEADS = 8, 2
@@ -321,7 +329,7 @@ def build_case(
     if form == "decoder":
         sources = [length % 3 + 1 for length in graph.dst_lengths.tolist()]
         memory = normal(sum(sources), 6, seed=61)
-        cross = Complete().layout(graph.dst_lengths, sources), memory
+        cross = cross_edges(Complete(), graph.dst_lengths, sources), memory
     place = torch.cat([torch.arange(1, n + 1) for n in graph.dst_lengths.tolist()])
     feat = normal(graph.num_dst, FEATS, seed=60)
     case = Case(layer, graph, feat, place if positions else None, cross)

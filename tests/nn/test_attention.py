@@ -13,6 +13,7 @@ from tests.helpers import (
     Pairs,
     assert_same,
     covering,
+    cross_edges,
     gradients,
     layout_of,
     name_of,
@@ -66,7 +67,7 @@ def test_attention_on_a_bipartite_graph_takes_a_pair_of_features() -> None:
     expected, _ = in_torch(layer)(target, source, source)
     pairs = torch.ones(3, 4).nonzero(as_tuple=True)
     bipartite = dgl.heterograph({("source", "attends", "target"): pairs})
-    for graph in (bipartite, Complete().layout([4], [3])):
+    for graph in (bipartite, cross_edges(Complete(), [4], [3])):
         assert_same([layer(graph, (source, target))], [expected])
 
 

@@ -10,10 +10,10 @@ from graphut.nn import (
 )
 from graphut.nn.checks import check_feat
 from graphut.topology import Complete
-from tests.helpers import normal, refuses
+from tests.helpers import cross_edges, normal, refuses
 from tests.nn.cases import build_step, randomised
 
-GRAPH, CROSS = Complete().layout([4]), Complete().layout([4], [2])
+GRAPH, CROSS = Complete().layout([4]), cross_edges(Complete(), [4], [2])
 FEAT, SOURCE = normal(4, 8), normal(2, 6)
 COUNT = "4 {} nodes, but their features have shape "
 

@@ -17,7 +17,7 @@ from graphut.nn import (
     UniversalTransformerStep,
 )
 from graphut.topology import Causal, Complete
-from tests.helpers import assert_same, gradients, name_of, normal, refuses
+from tests.helpers import assert_same, cross_edges, gradients, name_of, normal, refuses
 from tests.nn.cases import (
     FEATS,
     HEADS,
@@ -84,7 +84,7 @@ def test_loop_it_is_a_stack_of_torchs_layers(norm: str, decoder: bool) -> None:
     feat, memory, positions = normal(6, FEATS), normal(4, FEATS, seed=1), torch.arange(1, 7)
     place = torch.stack([signal(float(p), FEATS) for p in positions])
     topology: Any = Causal() if decoder else Complete()
-    cross = (Complete().layout([6], [4]), memory) if decoder else None
+    cross = (cross_edges(Complete(), [6], [4]), memory) if decoder else None
     found, ponder = layer(topology.graph([6]), feat, positions=positions, cross=cross)
 
     state, mask = feat, ~topology.mask(6)

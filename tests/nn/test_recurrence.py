@@ -28,6 +28,7 @@ from tests.helpers import (
     Pairs,
     assert_same,
     covering,
+    cross_edges,
     gradients,
     layout_of,
     multigraphs,
@@ -251,7 +252,7 @@ def test_recurrence_refuses_arguments_that_do_not_fit() -> None:
     check(f"{POSITIONS}(10, 1, 1)", positions=torch.zeros(10, 1, 1))
     check("positions must be a tensor, got list; convert it", positions=[1, 2])
     check("8 features do not divide into 3 coordinates", positions=torch.zeros(10, 3))
-    check("3 destination and 2 source nodes", graph=Complete().layout([3], [2]))
+    check("3 destination and 2 source nodes", graph=cross_edges(Complete(), [3], [2]))
     check("an EdgeLayout, got tuple: a topology has", graph=(torch.tensor([0]),) * 2)
     check("Layout; pass the graph first", graph=CASE.feat, feat=Complete().layout([3]))
 

@@ -13,7 +13,7 @@ from graphut.nn import (
     UniversalTransformerStep,
 )
 from graphut.topology import Complete
-from tests.helpers import assert_same, covering, gradients, name_of, normal, refuses
+from tests.helpers import assert_same, covering, cross_edges, gradients, name_of, normal, refuses
 from tests.nn.adapters import LowRank, halved, halving, normed
 from tests.nn.cases import (
     MODES,
@@ -118,7 +118,7 @@ def test_step_without_norm_or_transition_is_its_formula(modes: dict[str, Any]) -
 
 ATTENTION, TRANSITION = MultiHeadAttention(8, 2), PositionwiseTransition(8, 12)
 FIVE, FEAT = Complete().layout([5]), normal(5, 8)
-CROSS = Complete().layout([5], [2]), normal(2, 6)
+CROSS = cross_edges(Complete(), [5], [2]), normal(2, 6)
 WIDTHS = "all parts of a step need the same number of features: .*"
 
 

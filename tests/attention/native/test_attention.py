@@ -14,7 +14,7 @@ from graphut.attention.native.attention import EdgeAttention
 from graphut.attention.native.ops import ScalarArgs
 from graphut.topology import Causal, Complete, Window
 from tests.attention.naive import hubs
-from tests.helpers import assert_same, gradients, normal, relative_error
+from tests.helpers import assert_same, cross_edges, gradients, normal, relative_error
 
 pytestmark = pytest.mark.skipif(LIBRARY is None, reason="the compiled kernels are not built")
 HAS_PAIRS = LIBRARY is not None and bool(LIBRARY._dll.graphut_multiplies_pairs())
@@ -138,7 +138,7 @@ LONG = {
     "more rows than a tile": Window(3).layout([1600]),
     "a causal sentence of many tiles": Causal().layout([700]),
     "a window over many sentences": Window(20).layout([100, 3, 90]),
-    "across": Complete().layout([70, 20], [20, 300]),
+    "across": cross_edges(Complete(), [70, 20], [20, 300]),
 }
 
 
@@ -260,7 +260,7 @@ def random_layout(random: Random) -> tuple[EdgeLayout, str]:
         [
             (Causal().layout(lengths), random.choice(KERNELS)),
             (Window(random.choice([1, 7, 30])).layout(lengths), random.choice(KERNELS)),
-            (Complete().layout(sources, lengths), random.choice(KERNELS)),
+            (cross_edges(Complete(), sources, lengths), random.choice(KERNELS)),
             (random_edges, "rows"),
         ]
     )

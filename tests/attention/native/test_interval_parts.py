@@ -10,7 +10,7 @@ from graphut.attention.native import interval_parts
 from graphut.attention.native.attention import parts_of
 from graphut.attention.native.interval_parts import divide
 from graphut.topology import Complete, parse
-from tests.helpers import Pairs, assert_same, gradients, layout_of, multigraphs, normal
+from tests.helpers import Pairs, assert_same, cross_edges, gradients, layout_of, multigraphs, normal
 from tests.topology.catalogue import ALL
 
 DIVIDED = ["strided:32", "dilated:32,4", "bigbird:32,32,32", "axial:64", "window:32|global:0,1,2,3"]
@@ -57,7 +57,7 @@ def test_divide_leaves_few_edges_of_sparse_topologies_in_lists(spec: str) -> Non
 def test_divide_leaves_other_graphs_whole() -> None:
     for spec, nodes in (("random:32", 4096), ("strided:4", 60), ("window:32", 4096)):
         assert divide(parse(spec).layout([nodes])) == []
-    assert divide(Complete().layout([70, 20], [20, 300])) == []
+    assert divide(cross_edges(Complete(), [70, 20], [20, 300])) == []
 
 
 @pytest.mark.usefixtures("divides_all")

@@ -32,7 +32,7 @@ from graphut.nn.gpu.weights import Weights
 from graphut.topology import Complete
 from tests import gpu_stand_in as stand_in
 from tests.gpu_stand_in import gpu_stand_in
-from tests.helpers import assert_same, layout_of
+from tests.helpers import assert_same, cross_edges, layout_of
 from tests.nn.cases import Case
 from tests.nn.gpu.test_device_loop import numbers, results, small
 from tests.nn.reference import dense_recurrence
@@ -500,7 +500,9 @@ def test_most_batches_of_sentences_have_a_program(
             inputs |= layout_inputs(Complete().layout(lengths), "", own, inputs)
             if other is not None:
                 inputs["encoded"] = torch.empty(sum(other), 1024, **like)
-                inputs |= layout_inputs(Complete().layout(lengths, other), "cross_", own, inputs)
+                inputs |= layout_inputs(
+                    cross_edges(Complete(), lengths, other), "cross_", own, inputs
+                )
             known = {id(kept) for kept in replay.idle}
             lease = replay.Lease(own, {k: x.to("meta") for k, x in inputs.items()})
             lease.give_back()
