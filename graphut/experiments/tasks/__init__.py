@@ -116,12 +116,8 @@ def _task_in_file(word: str) -> type[Task]:
         spec = spec_from_file_location(module_name, path)
         assert spec is not None and spec.loader is not None
         module = sys.modules[module_name] = module_from_spec(spec)  # dataclasses look there
-        try:
-            with reraise_import_errors(path):
-                spec.loader.exec_module(module)
-        except ImportError:
-            del sys.modules[module_name]
-            raise
+        with reraise_import_errors(path):
+            spec.loader.exec_module(module)
     tasks = _tasks_in(sys.modules[module_name])
     name = name or (min(tasks) if len(tasks) == 1 else Path(path).stem)
     if name not in tasks:

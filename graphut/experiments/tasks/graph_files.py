@@ -43,8 +43,6 @@ def read_graphs(path: str | Path, target: str | None = "class") -> list[RawGraph
         graphs = _split(_read_arrays(files), str(path), target)
     else:
         graphs = [RawGraph(str(file), file.name, _read_networkx(file), target) for file in files]
-    if not graphs:
-        raise ValueError(f"{path} holds no graph")
     if target and not any(graph.has_label.any() for graph in graphs):
         graphs = [replace(graph, by_node=False) for graph in graphs]
         if not any(graph.has_label.any() for graph in graphs):

@@ -9,7 +9,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from graphut._files import reraise_for_file
 from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph
 from graphut.experiments.tasks.presets import OWN_GRAPHS
@@ -75,14 +74,7 @@ class Graphs(GraphTask):
             widths = (file.labels.shape[1] for file in self._files)  # type: ignore[union-attr]
             return Vocabulary(map(str, range(max(widths))))
         labels = chain.from_iterable(file.labels for file in self._files)
-        with reraise_for_file(self.data, "has a label that cannot be the name of a class"):
-            classes = Vocabulary(sorted({label for label in labels if label is not None}))
-        if len(classes.symbols) == 1:
-            raise ValueError(
-                f"{self.data} has only the class {classes.symbols[0]!r}: give labels of two or "
-                "more classes (an empty label and -1 are no classes)"
-            )
-        return classes
+        return Vocabulary(sorted({label for label in labels if label is not None}))
 
     @property
     def model_sizes(self) -> dict[str, Any]:

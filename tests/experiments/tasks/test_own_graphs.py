@@ -53,7 +53,7 @@ def test_graphs_splits_whole_graphs(tmp_path: Path) -> None:
 
 
 def test_graphs_splits_nodes_of_one_graph(tmp_path: Path) -> None:
-    task = Graphs(path := write_one(tmp_path / "karate.graphml"))
+    task = Graphs(write_one(tmp_path / "karate.graphml"))
     split = labelled(task)
     assert [len(split[part]) for part in PARTS] == [27, 3, 3]
     assert sorted(node for nodes in split.values() for node in nodes) == list(range(1, 34))
@@ -61,9 +61,6 @@ def test_graphs_splits_nodes_of_one_graph(tmp_path: Path) -> None:
     assert task.node_kinds.symbols == () and task.answers.symbols == ("Mr._Hi", "Officer")
     assert task.test[0].nodes[0].tolist() == [16, 1]
     assert "27/3/3 nodes for training/validation/test, 1 node without a label" in task.description
-    path.write_text(path.read_text().replace("Officer", "Mr._Hi"))
-    with pytest.raises(ValueError, match=r"karate\.graphml has only the class 'Mr\._Hi': give"):
-        Graphs(path).answers  # noqa: B018
 
 
 def test_graphs_takes_masks_where_there_are_some(tmp_path: Path) -> None:
