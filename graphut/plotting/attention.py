@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-MAX_PANELS = 128
 _LONGEST = 24
 
 
@@ -33,7 +32,7 @@ def draw_attention(
     Parameters
     ----------
     weights : Tensor
-        `(steps, heads, queries, keys)`, for example `ponder.attention.dense()`; at most 128 panels.
+        `(steps, heads, queries, keys)`, for example `ponder.attention.dense()`.
     queries : sequence of str
         Names of the queries.
     keys : sequence of str, optional
@@ -55,11 +54,6 @@ def draw_attention(
             f"got {tuple(weights.shape)}"
         )
     steps, heads = weights.shape[:2]
-    if steps * heads > MAX_PANELS:
-        raise ValueError(
-            f"{steps} steps of {heads} heads are more than {MAX_PANELS} panels: pass some of the "
-            "steps, weights[:8], or the mean over heads, weights.mean(1, keepdim=True)"
-        )
     weights = weights.detach().float().cpu()
     named = [[cut(str(name), _LONGEST) for name in names] for names in (queries, keys)]
     if figure is None:

@@ -20,10 +20,7 @@ Interval = tuple[Tensor, Tensor]  # (lo, hi): the half-open interval from `lo` t
 
 def as_lengths(lengths: Lengths, name: str = "lengths") -> Tensor:
     """Check that lengths are positive integers, and return them as `(batch,)` int64 on the CPU."""
-    try:
-        checked = torch.as_tensor(lengths)
-    except (RuntimeError, TypeError, ValueError):
-        checked = torch.empty(())
+    checked = torch.as_tensor(lengths)
     if checked.numel() == 0:
         raise ValueError(f"{name} is empty: a batch needs at least one sentence")
     if checked.dim() != 1 or checked.dtype == torch.bool or checked.dtype.is_floating_point:

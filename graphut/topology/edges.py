@@ -68,11 +68,10 @@ def from_mask(mask: Tensor) -> Edges:
     >>> from_mask(torch.tensor([[True, False], [True, True]])) == from_edges([0, 0, 1], [0, 1, 1])
     True
     """
-    is_tensor = isinstance(mask, torch.Tensor)
-    if not is_tensor or mask.dtype != torch.bool or mask.dim() != 2:
-        shown = f"{mask.dtype} of {tuple(mask.shape)}" if is_tensor else repr(mask)
+    if mask.dtype != torch.bool or mask.dim() != 2:
         raise TypeError(
-            f"mask must be a bool tensor of shape (n_dst, n_src), such as mask != 0; got {shown}"
+            "mask must be a bool tensor of shape (n_dst, n_src), such as mask != 0; got "
+            f"{mask.dtype} of {tuple(mask.shape)}"
         )
     destinations, sources = mask.nonzero(as_tuple=True)
     return from_edges(sources, destinations)

@@ -16,7 +16,7 @@ from graphut.experiments.training.generation import AttentionTable, PonderedPart
 from graphut.experiments.training.learners import AnyLearner
 from graphut.models.checked_config import cut
 from graphut.plotting import animate_frontier, draw_attention, draw_frontier, draw_ponder
-from graphut.plotting.attention import MAX_PANELS, attention_size
+from graphut.plotting.attention import attention_size
 from graphut.plotting.figure import new_figure, save_figure
 from graphut.plotting.ponder import ponder_size
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 _MOST_STEPS = 16  # of attention
+_MOST_PANELS = 128  # of attention
 _TITLE = 0.35  # inches
 _LETTERS = 11  # of the title in an inch
 _LARGEST_GRAPH = 100  # nodes of a graph that is drawn
@@ -109,7 +110,7 @@ def _attention_picture(table: AttentionTable) -> _Picture:
 def _few_panels(weights: Tensor) -> tuple[Tensor, str]:
     """Fit attention to a picture (first steps, mean over heads), and also return a note."""
     steps, heads = weights.shape[:2]
-    if steps <= _MOST_STEPS and steps * heads <= MAX_PANELS:
+    if steps <= _MOST_STEPS and steps * heads <= _MOST_PANELS:
         return weights, ""
     first = f", first {_MOST_STEPS} steps" if steps > _MOST_STEPS else ""
     return weights[:_MOST_STEPS].mean(1, keepdim=True), f": mean over heads{first}"
