@@ -22,7 +22,7 @@ Column = Sequence[Any] | NDArray[Any]
 Columns = Mapping[str, Any]
 MASKS = ("train_mask", "val_mask", "test_mask")
 # The names of an attribute in a graph of DGL or PyG, by the name of its column. Graphs of networkx
-# have the first name of an attribute of nodes, and any name of an attribute of edges.
+# have the first name.
 NODE_NAMES = {
     "features": ("feat", "x", "attr"),
     "labels": ("label", "labels", "y"),

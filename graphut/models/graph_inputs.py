@@ -159,20 +159,18 @@ def _networkx_columns(graph: Any) -> dict[str, Any]:
     defaults = of_graph.get("node_default", {}), of_graph.get("edge_default", {})
     of_nodes = [defaults[0] | row for _, row in graph.nodes(data=True)]
     of_edges = [defaults[1] | row for *_, row in pairs]
-    first = {column: names[:1] for column, names in NODE_NAMES.items()}
     columns = {
         "ids": [*graph],
         "edges": np.array(ends, np.int64).reshape(-1, 2).T,
         "graphs": np.zeros(len(number), np.int64),
     }
     for prefix, rows, table in (
-        ("", of_nodes, first),
+        ("", of_nodes, NODE_NAMES),
         ("", of_edges, EDGE_NAMES),
-        ("graph_", [of_graph], first),
+        ("graph_", [of_graph], NODE_NAMES),
     ):
-        for column, names in table.items():
-            name = next((name for name in names if any(name in row for row in rows)), None)
-            if name is not None:
+        for column, (name, *_) in table.items():
+            if any(name in row for row in rows):
                 columns[prefix + column] = [row.get(name) for row in rows]
     return columns
 

@@ -20,7 +20,7 @@ _PREFIX = "graph_"
 # What a column has a row for, by the name of the column.
 _OWNERS = dict.fromkeys(("features", *_ANSWERS), "node") | dict.fromkeys(EDGE_NAMES, "edge")
 _OWNERS |= {f"{_PREFIX}{name}": "graph" for name in _ANSWERS}
-_READ = {*(names[0] for names in NODE_NAMES.values()), *chain(*EDGE_NAMES.values()), "id", "key"}
+_READ = {*(names[0] for names in (*NODE_NAMES.values(), *EDGE_NAMES.values())), "id", "key"}
 
 
 def read_graphs(path: str | Path, target: str | None = "class") -> list[RawGraph]:

@@ -105,6 +105,7 @@ class Graphs(GraphTask):
         nodes = sum(len(file.graph.ids) for file in files)
         edges = sum(file.graph.edges.shape[1] for file in files)
         kinds, classes = len(self.node_kinds.symbols), len(self.answers.symbols)
+        names = ("class", "classes") if self.target == "class" else ("value", "values")
         facts = {
             pluralize(len(files), "graph"): True,
             pluralize(nodes, "node"): True,
@@ -113,16 +114,13 @@ class Graphs(GraphTask):
             pluralize(kinds, "kind of nodes", "kinds of nodes"): not self.num_feats,
             pluralize(self.edge_feats, "edge feature"): self.edge_feats,
             "edge weights": any(file.graph.weights is not None for file in files),
-            pluralize(
-                classes, *(("class", "classes") if self.target == "class" else ("value",))
-            ): 1,
+            pluralize(classes, *names): True,
             f"{'/'.join(map(str, labelled))} {at}s for training/validation/test": True,
             f"{pluralize(unlabelled, at)} without a label": unlabelled,
         }
         hints = [f"read {', '.join(fact for fact, is_said in facts.items() if is_said)}"]
         if unused := sorted({*chain.from_iterable(file.columns["unused"] for file in files)}):
-            remedy = "" if self.num_feats else " (give nodes numbers as a text in `feat`)"
-            hints.append(f"not used: {', '.join(unused)}{remedy}")
+            hints.append(f"not used: {', '.join(unused)}")
         if all(_is_one_way(file.graph.edges) for file in files):
             hints.append(
                 "hint: no edge has its reverse, so nodes read only the sources of their in-edges: "
