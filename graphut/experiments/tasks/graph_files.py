@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from graphut._files import reraise_for_file
 from graphut.experiments.tasks.raw_graph import RawGraph, find_graph_files
-from graphut.models.graph_columns import EDGE_NAMES, MASKS, NODE_NAMES, check_edges, plain_array
+from graphut.models.graph_columns import EDGE_NAMES, MASKS, check_edges, plain_array
 from graphut.models.graph_inputs import graph_list, raw_columns
 
 _ANSWERS = ("labels", *MASKS)  # columns of nodes, or with this prefix of graphs:
@@ -20,7 +20,6 @@ _PREFIX = "graph_"
 # What a column has a row for, by the name of the column.
 _OWNERS = dict.fromkeys(("features", *_ANSWERS), "node") | dict.fromkeys(EDGE_NAMES, "edge")
 _OWNERS |= {f"{_PREFIX}{name}": "graph" for name in _ANSWERS}
-_READ = {*(names[0] for names in (*NODE_NAMES.values(), *EDGE_NAMES.values())), "id", "key"}
 
 
 def read_graphs(path: str | Path, target: str | None = "class") -> list[RawGraph]:
@@ -46,10 +45,9 @@ def read_graphs(path: str | Path, target: str | None = "class") -> list[RawGraph
     if target and not any(graph.has_label.any() for graph in graphs):
         graphs = [replace(graph, by_node=False) for graph in graphs]
         if not any(graph.has_label.any() for graph in graphs):
-            others = ", ".join(sorted(graphs[0].columns["unused"]))
             raise ValueError(
                 f"{graphs[0].place} has no `label`, neither at nodes nor of the graph: name the "
-                f"attribute to learn `label`; other attributes are {others or 'missing, too'}"
+                "attribute to learn `label`"
             )
     for graph in graphs:
         _ = graph.graph, graph.masks  # which raise an error
@@ -66,10 +64,7 @@ def _read_networkx(path: Path) -> dict[str, Any]:
         else:
             data = json.loads(path.read_bytes())
             graph = networkx.node_link_graph(data, edges="links" if "links" in data else "edges")
-    of_nodes = chain.from_iterable(row for _, row in graph.nodes(data=True))
-    of_edges = chain.from_iterable(row for *_, row in graph.edges(data=True))
-    unused = {*of_nodes} - _READ | {f"{key} of edges" for key in {*of_edges} - _READ}
-    return raw_columns(graph) | {"unused": {*map(str, unused)}}
+    return raw_columns(graph)
 
 
 def _read_arrays(files: Sequence[Path]) -> dict[str, NDArray[Any]]:
@@ -120,10 +115,9 @@ def _split(columns: Mapping[str, Any], place: str, target: str | None) -> list[R
     split["edges"] = [
         ends.T - ids[0] for ends, ids in zip(pieces(edges.T, "edge"), split["ids"], strict=True)
     ]
-    unused = [f"{name}.npy" for name in columns.keys() - split.keys()]
     of_graph = (dict(zip(split, row, strict=True)) for row in zip(*split.values(), strict=True))
     return [
-        RawGraph(place, str(number), row | {"ids": row["ids"].tolist(), "unused": unused}, target)
+        RawGraph(place, str(number), row | {"ids": row["ids"].tolist()}, target)
         for number, row in zip(graphs.tolist(), of_graph, strict=False)
     ]
 

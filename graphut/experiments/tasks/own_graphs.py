@@ -118,16 +118,14 @@ class Graphs(GraphTask):
             f"{'/'.join(map(str, labelled))} {at}s for training/validation/test": True,
             f"{pluralize(unlabelled, at)} without a label": unlabelled,
         }
-        hints = [f"read {', '.join(fact for fact, is_said in facts.items() if is_said)}"]
-        if unused := sorted({*chain.from_iterable(file.columns["unused"] for file in files)}):
-            hints.append(f"not used: {', '.join(unused)}")
+        said = f"read {', '.join(fact for fact, is_said in facts.items() if is_said)}"
         if all(_is_one_way(file.graph.edges) for file in files):
-            hints.append(
-                "hint: no edge has its reverse, so nodes read only the sources of their in-edges: "
-                "if edges have no direction, write each of them in both, or use an undirected "
+            said += (
+                "; hint: no edge has its reverse, so nodes read only the sources of their in-edges:"
+                " if edges have no direction, write each of them in both, or use an undirected "
                 "graph of networkx"
             )
-        return "; ".join(hints)
+        return said
 
     @cached_property
     def _files(self) -> list[RawGraph]:

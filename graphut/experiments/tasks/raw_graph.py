@@ -63,7 +63,7 @@ class RawGraph:
 
     place: str  # the file, for messages
     name: str  # the name of the file, or the number of the graph in it
-    columns: Columns  # by the names of the `.npy` files, and the names of `unused` attributes
+    columns: Columns  # by the names of the `.npy` files
     target: str | None  # "class" or "values", or None to read no labels
     by_node: bool = True  # whether nodes have labels, and not the graph as a whole
 

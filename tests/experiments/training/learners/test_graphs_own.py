@@ -53,7 +53,7 @@ def test_own_graphs_are_trained_evaluated_and_predicted(
     answers = {"class": "2 classes", "values": "2 values"}[target]
     assert f"2 edge features, edge weights, {answers}, " in said
     split, rest = ("16/2/2 graphs", "") if at == "graph" else ("5/1/1 nodes", ", 2 nodes without a")
-    assert f"{split} for training/validation/test{rest}" in said and "; not used: colour " in said
+    assert f"{split} for training/validation/test{rest}" in said
     assert (", mae " in said) == (target == "values")
     assert ("of 1 answers are within half a" in said) == (target == "values")
     count = len(Run.open(run).task().test)
