@@ -15,11 +15,11 @@ def write_atomically(path: str | Path, *parts: bytes | memoryview) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{token_hex(8)}.tmp")
     try:
         # Mode "x" is O_CREAT | O_EXCL, which does not follow symbolic links.
-        with explain_write_errors(path), temporary.open("xb") as file:
-            file.writelines(parts)
-            file.flush()
-            os.fsync(file.fileno())
         with explain_write_errors(path):
+            with temporary.open("xb") as file:
+                file.writelines(parts)
+                file.flush()
+                os.fsync(file.fileno())
             temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

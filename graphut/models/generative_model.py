@@ -17,7 +17,7 @@ from graphut.models.decoders import CachedDecoder, EncodedSource, PrefixDecoder,
 from graphut.models.outputs import Generation
 from graphut.models.search import beam_search, sample
 from graphut.nn import AdaptiveRecurrence
-from graphut.sentences import Sentences, flatten
+from graphut.sentences import Sentences
 from graphut.topology import Topology
 from graphut.vocabulary import Vocabulary
 
@@ -96,8 +96,7 @@ class GenerativeModel(AdaptiveModel):
                 return [*map(self.text_of, ids, answers)]
             if not get_attention:
                 return answers
-            tokens, lengths = flatten(ids, "sequences")
-            lists = [part.tolist() for part in tokens.split(lengths.tolist())]
+            lists = [[*map(int, sequence)] for sequence in ids]
             return [*map(self._run_again, lists, answers)]
 
     @torch.no_grad()
@@ -108,8 +107,6 @@ class GenerativeModel(AdaptiveModel):
 
     def encode(self, text: str) -> list[int]:
         """Return the token ids of a source or prompt; raise `ValueError` for an unknown symbol."""
-        if not isinstance(text, str):
-            raise TypeError(f"encode takes one text, got {text!r:.80}")
         return self._vocabulary(self.reads).read(text)
 
     def decode(self, tokens: Sequence[int]) -> str:
