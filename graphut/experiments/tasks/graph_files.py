@@ -153,8 +153,6 @@ def write_arrays(graphs: Any, folder: str | Path) -> Path:
     """
     folder, start = Path(folder), 0
     every = [raw_columns(graph) for graph in graph_list(graphs)]
-    if not every:
-        raise ValueError(f"expected at least one graph, got {graphs!r}")
     by_node = all(
         "graph_labels" not in columns
         and len(columns.get("labels", columns["graphs"])) == len(columns["graphs"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -19,6 +19,7 @@ from graphut.experiments.tasks.base import PARTS, LabelledGraph
 from graphut.models.graph_columns import (
     MASKS,
     Column,
+    Columns,
     ParsedGraph,
     as_list,
     indices_of,
@@ -30,7 +31,6 @@ from graphut.models.graph_columns import (
 )
 from graphut.vocabulary import Vocabulary
 
-Columns = Mapping[str, Any]
 Labels = list[str | None] | NDArray[np.float32]
 """Names of classes, or `(N, K)` numbers; None or NaN where a label is missing; K = 0 if all are."""
 

@@ -228,7 +228,6 @@ def test_write_arrays_refuses_and_writes_nothing(tmp_path: Path) -> None:
     wide, narrow = (data.Data(one.x, edges, y=y) for y in (torch.rand(1, 2), 1))
     empty, short = (data.Data(torch.rand(n, 3), edges[:, : n // 2]) for n in (0, 2))
     for graphs, message in (
-        ([], r"expected at least one graph, got \[\]"),
         (data.HeteroData(), "expected a homogeneous DGL graph, a Data of PyG .*got HeteroData"),
         ([wide, narrow], "graph_labels of the graphs do not fit together: .* dimension 1"),
         ([one, empty, one], "graph number 1 has no nodes"),

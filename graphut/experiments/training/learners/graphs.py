@@ -141,9 +141,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         if config.answer_at != "graph":
             for node, is_correct in zip(batch.labelled.tolist(), correct_answers, strict=True):
                 names[node] += "" if is_correct else " (wrong)"
-        is_number = config.answer_kind == "values"
-        what = "within half a standard deviation" if is_number else "correct"
-        text = f"{sum(correct_answers)} of {len(correct_answers)} answers are {what}"
+        text = f"{sum(correct_answers)} of {len(correct_answers)} answers are correct"
         steps = output.ponder.steps.tolist()
         is_listed = len(names) <= _LISTED
         part = PonderedPart("encoder", "node", names, names, steps, output.ponder, is_listed)
