@@ -61,9 +61,8 @@ class CheckedConfig:
         """Raise `ValueError` if fields in `names` do not have their defaults, unless `is_free`."""
         for each in fields(self):
             if each.name in names and not is_free:
-                default = f"{each.default:g}" if type(each.default) is float else repr(each.default)
                 is_default = getattr(self, each.name) == each.default
-                self._check(each.name, is_default, f"{default} {why}")
+                self._check(each.name, is_default, f"{each.default!r} {why}")
 
     def _parsed(self, name: str, parse: Callable[[str], _T]) -> _T:
         """Return `parse` of a field's value; raise a one-line `ValueError` that names the field."""

@@ -42,14 +42,14 @@ def test_configs_refuse_options_that_do_not_fit_together() -> None:
     )
     refuses(r"^topology must be causal: '\(complete\)&causal'", LANGUAGE, topology="complete")
     refuses("^scale_by_degree must be False where", GRAPH, layer="gat", scale_by_degree=True)
-    refuses("^attention_dropout must be 0 where", GRAPH, layer="gin", attention_dropout=0.5)
+    refuses("^attention_dropout must be 0.0 where", GRAPH, layer="gin", attention_dropout=0.5)
     refuses("^answer_at must be 'edge' where layer", GRAPH, layer="registers", adaptive=False)
     refuses("^max_offset must be 0 in graphs, whose nodes are in no order", GRAPH, max_offset=3)
     refuses("^num_kinds must be 0, since num_feats is 2; got 2", GRAPH, num_feats=2)
     refuses("^messages must be 'max' or 'sum' where", GRAPH, layer="none")
     refuses("^messages must be 'none' where layer is", GRAPH, layer="gin", messages="max")
     refuses("^step_loss must be other than 'second_half' where", GRAPH, step_loss="second_half")
-    refuses(r"^change_penalty must be 0 where nodes halt in training", GRAPH, change_penalty=0.1)
+    refuses(r"^change_penalty must be 0.0 where nodes halt in training", GRAPH, change_penalty=0.1)
     refuses("^depth_modulus must be 0 where step_loss is 'none'; got 3", GRAPH, depth_modulus=3)
 
 

@@ -228,4 +228,4 @@ def test_graph_transformer_refuses_what_does_not_fit() -> None:
     refuses("the model has layer='none'", run, edge_weights=ONES, layer="none", messages="max")
     half_empty = dgl.batch([dgl.graph(([0], [0])), dgl.graph(([], []), num_nodes=0)])
     refuses("graph 1 .* has no nodes to", build(answer_at="graph"), half_empty, NODES[:1])
-    refuses(r"input_dropout must be 0 where nodes .*; got 0\.5", build, input_dropout=0.5)
+    refuses(r"input_dropout must be 0.0 where nodes .*; got 0\.5", build, input_dropout=0.5)
