@@ -12,11 +12,12 @@ _MODULES = {
     "random_graphs": "expander random",
     "window": "axial causal complete dilated patch strided window",
 }
-_HOMES = {
+# The module of each name of this package.
+HOMES = {
     name: f"{__package__}.{file}" for file, names in _MODULES.items() for name in names.split()
 }
 # Classes and functions by name, such as "window", or the module that registers them.
-registry: dict[str, Any] = {**_HOMES}
+registry: dict[str, Any] = {**HOMES}
 operators: dict[str, Callable[..., Any]] = {}  # "|" and "&"; `Topology` cannot import them
 
 
@@ -35,6 +36,6 @@ def register(name: Any, make: Callable[..., Any]) -> None:
             f"{label}.name is {name!r}: a topology needs a name of lower-case "
             'letters, digits and underscores, such as name = "window"'
         )
-    if _HOMES.get(name, make.__module__) != make.__module__:
+    if HOMES.get(name, make.__module__) != make.__module__:
         raise TypeError(f"{label}.name is {name!r}, a topology of graphut: choose another name")
     registry[name] = make

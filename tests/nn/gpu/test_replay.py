@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 from weakref import WeakSet
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -129,7 +130,8 @@ def test_a_failure_is_said_once_and_results_are_right(
     with gpu_stand_in() as device:
         case = case.to("cuda")
         inject(monkeypatch)
-        with pytest.warns(RuntimeWarning, match=words) as said:
+        # The first launches of a backward pass read memory that nothing has written.
+        with np.errstate(all="ignore"), pytest.warns(RuntimeWarning, match=words) as said:
             found = [numbers(results(case)) for _ in range(2)]
         device.clear()
         found.append(numbers(results(case)))  # and warns no more
