@@ -417,7 +417,7 @@ def real_graphs() -> str:
         mean = runs.mean(numeric_only=True)
         steps = "" if pd.isna(mean["steps"]) else f"{mean['steps']:.1f}"
         cells = [spread([*runs["test"]]), steps, f"{mean['weights']:,.0f}"]
-        rows.append([data, str(seconds), model, str(len(runs)), *cells])
+        rows.append([data.removesuffix("_filtered"), str(seconds), model, str(len(runs)), *cells])
     return markdown_table(head, rows)
 
 
