@@ -102,7 +102,8 @@ class Pairs(PairTask):
     @property
     def description(self) -> str:
         train, validation, test = (len(self._lines[part]) for part in PARTS)
-        return f"read {train}/{validation}/{test} pairs for training/validation/test"
+        few = "; warning: fewer than 1,000 are mostly learned by heart" if train < 1000 else ""
+        return f"read {train}/{validation}/{test} pairs for training/validation/test{few}"
 
     def load(self, part: str) -> list[Pair]:
         return _encode(self._lines[part], self.source_vocabulary, self.target_vocabulary)

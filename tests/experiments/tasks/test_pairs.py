@@ -37,7 +37,7 @@ def test_pairs_every_pair_is_in_exactly_one_part(tmp_path: Path, numbers: Texts)
     task = Pairs(write(tmp_path / "pairs.tsv", numbers))
     parts = [texts(task, part) for part in ("train", "validation", "test")]
     assert [len(part) for part in parts] == [162, 20, 18]
-    assert task.description == "read 162/20/18 pairs for training/validation/test"
+    assert task.description.startswith("read 162/20/18 pairs for training/validation/test; warning")
     few = Pairs(tmp_path / "pairs.tsv", held_out=3)
     assert (len(few.validation), len(few.test)) == (3, 3)
     assert sorted(chain.from_iterable(parts)) == sorted(numbers)
