@@ -109,8 +109,8 @@ def edge_attention(
     ------
     TypeError, ValueError
         If shapes, dtypes, devices or the frontier do not fit the graph, if the backend is unknown,
-        or if a destination has no in-edge with a score above `-inf`. On the CPU also if a feature
-        or the output is not finite.
+        or if a destination has no in-edge, or in some head only in-edges with the bias `-inf`. On
+        the CPU also if a feature or the output is not finite.
     RuntimeError
         In `torch.jit.trace`.
 

@@ -75,13 +75,12 @@ class PositionwiseTransition(_Transition):
         The graph is ignored, because the result for a node does not depend on other nodes.
         """
         layers: Any = self._modules["layers"]
-        rows = feat
         if type(layers) is not nn.Sequential or is_hooked(layers):
-            rows = layers(rows)
-            return rows
+            out: Tensor = layers(feat)
+            return out
         for layer in layers._modules.values():
-            rows = call_layer(layer, rows)
-        return rows
+            feat = call_layer(layer, feat)
+        return feat
 
 
 class SeparableConvTransition(_Transition):

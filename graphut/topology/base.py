@@ -62,9 +62,8 @@ class Topology:
     name: ClassVar[str]
     #: whether the topology has nodes that are not tokens, such as relays or virtual nodes
     has_extra_nodes: ClassVar[bool] = False
-    _known_causal: ClassVar[bool] = (
-        False  # causal, whatever its edges are: `is_causal` need not list them
-    )
+    # Whether it is causal whatever its edges are, so that `is_causal` need not list them.
+    _known_causal: ClassVar[bool] = False
     _minimum: ClassVar[Mapping[str, int]] = {}
 
     def __init_subclass__(

@@ -60,7 +60,7 @@ def from_edges(sources: Sequence[int] | Tensor, destinations: Sequence[int] | Te
     return Edges(*(end for pair in pairs for end in pair))
 
 
-def from_mask(mask: Tensor) -> Edges:
+def from_mask(mask: Sequence[Sequence[bool]] | Tensor) -> Edges:
     """Return the topology of a bool mask `(n_dst, n_src)`; rows attend to columns.
 
     Examples
@@ -68,6 +68,7 @@ def from_mask(mask: Tensor) -> Edges:
     >>> from_mask(torch.tensor([[True, False], [True, True]])) == from_edges([0, 0, 1], [0, 1, 1])
     True
     """
+    mask = torch.as_tensor(mask)
     if mask.dtype != torch.bool or mask.dim() != 2:
         raise TypeError(
             "mask must be a bool tensor of shape (n_dst, n_src), such as mask != 0; got "

@@ -121,7 +121,7 @@ def test_topologies_refuse_what_does_not_fit() -> None:
     refuses("feat has 3 rows, .* 4 tokens", tp.with_extra_nodes, tp.Star(), MASK, [2, 2])
     refuses("'star' has extra nodes, but cross-attention", cross_layout, "star", [1], [1], **CROSS)
     refuses("token 0 of a target no sou", cross_layout, "test_back:1", [2], [3], **CROSS)
-    for mask in (MASK.int(), MASK.bool()[0]):
+    for mask in (MASK.int(), MASK.bool()[0], [[1, 0]]):
         refuses(r"a bool tensor of shape \(n_dst, n_src", tp.from_mask, mask)
     refuses("combine two topologies, got", tp.Intersection, Causal(), "causal")
     refuses("2 sources but 1 destinations", tp.from_edges, [0, 1], [0])

@@ -10,7 +10,7 @@ COVERING = ["complete", "causal", "window:2", "window:0|test_comb", "test_back:1
 
 
 def reaching_mask(topology: Topology, n_dst: int, n_src: int) -> torch.Tensor:
-    """The mask in which a row beyond the source is that of the last source."""
+    """Return the mask in which a row beyond the source equals that of the last source."""
     mask = brute.brute_batch_mask(topology, [max(n_dst, n_src)], [n_src])
     return mask[torch.arange(n_dst).clamp(max=n_src - 1)]
 

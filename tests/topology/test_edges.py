@@ -7,7 +7,7 @@ MASK = torch.tensor([[1, 0, 0], [0, 0, 1], [1, 1, 1]], dtype=torch.bool)
 
 def test_from_mask_in_shorter_and_longer_sentences() -> None:
     topology = from_mask(MASK)
-    assert torch.equal(topology.mask(3), MASK)
+    assert torch.equal(topology.mask(3), MASK) and topology == from_mask(MASK.tolist())
     assert torch.equal(topology.mask(2), MASK[:2, :2])
     assert torch.equal(topology.mask(5), torch.nn.functional.pad(MASK, (0, 2, 0, 2)))
 

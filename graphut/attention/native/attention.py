@@ -53,7 +53,7 @@ def edge_tensors(layout: EdgeLayout, gradients: bool = True) -> Edges:
 
 
 class EdgeAttention(torch.autograd.Function):
-    """The autograd function of attention."""
+    """Attention by the compiled kernels, with gradients, as a function of autograd."""
 
     @staticmethod
     def forward(

@@ -119,7 +119,8 @@ class Graphs(GraphTask):
             f"{pluralize(unlabelled, at)} without a label": unlabelled,
         }
         said = f"read {', '.join(fact for fact, is_said in facts.items() if is_said)}"
-        if all(_is_one_way(file.graph.edges) for file in files):
+        links = [edges[:, edges[0] != edges[1]] for edges in (file.graph.edges for file in files)]
+        if sum(map(np.size, links)) and not any(map(_has_reverse, links)):
             said += (
                 "; hint: no edge has its reverse, so nodes read only the sources of their in-edges:"
                 " if edges have no direction, write each of them in both, or use an undirected "
@@ -177,8 +178,7 @@ class Graphs(GraphTask):
         }
 
 
-def _is_one_way(edges: NDArray[np.int64]) -> bool:
-    """Return whether there are edges between two nodes, and none of them has its reverse."""
-    source, target = edges[:, edges[0] != edges[1]]
-    size = edges.max() + 1
-    return len(source) > 0 and not np.isin(source * size + target, target * size + source).any()
+def _has_reverse(edges: NDArray[np.int64]) -> bool:
+    """Return whether the `(2, E)` edges of a graph include one together with its reverse."""
+    (source, target), size = edges, edges.max(initial=0) + 1
+    return bool(np.isin(source * size + target, target * size + source).any())

@@ -102,11 +102,9 @@ def settings_of(call: Any) -> Settings | None:
     dropout, cross, copies = tuple(_dropouts(step)), step.cross_attention, call.halted == "copied"
     # Whether the step signal moves all values of a step by one vector.
     moves = step.has_linear_projection and not (layout.has_empty_rows or dropout[0])
-    layers, device = (
-        [step.attention] if cross is None else [step.attention, cross],
-        call.feat.device,
-    )
-    autocast = torch.is_autocast_enabled(device.type)
+    layers = [step.attention] if cross is None else [step.attention, cross]
+    device = call.feat.device.type
+    autocast = torch.is_autocast_enabled(device)
     return Settings(
         max_steps=call.max_steps,
         heads=tuple(layer.num_heads for layer in layers),
@@ -115,7 +113,7 @@ def settings_of(call: Any) -> Settings | None:
         dropout=dropout,
         activation=_ACTIVATIONS[type(step.transition.layers[1])],
         learns=torch.is_grad_enabled(),
-        work=torch.get_autocast_dtype(device.type) if autocast else call.feat.dtype,
+        work=torch.get_autocast_dtype(device) if autocast else call.feat.dtype,
         stores_all=copies and not moves,
         moves_values=copies and moves,
         low=halting.share if isinstance(halting, ScheduledHalting) else None,

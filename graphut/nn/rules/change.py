@@ -67,8 +67,7 @@ class EventDriven(HaltingRule):
     `norm="pre"` it is divided by the root mean square of the shown state.
 
     Without gradients, the cost of a round depends only on the size of its frontier. With
-    gradients, and in steps with hooks, a round also copies tables with one row for each node. Where
-    a GPU runs eight rounds as one sequence of launches, a round also reads a mark of each node.
+    gradients, and in steps with hooks, a round also copies tables with one row for each node.
 
     The recurrence needs one step for all repetitions, without cross-attention, separable
     convolution or, in training, batch normalization. It has no step signal and no halting module.

@@ -140,7 +140,7 @@ def test_graph_bfs_takes_all_edges_from_nearer_nodes() -> None:
 
 
 def is_path(graph: LabelledGraph) -> bool:
-    """Whether each node has a loop and at most two neighbours."""
+    """Return whether each node has a loop and at most two neighbours."""
     return bool(np.bincount(graph.edges[1]).max() <= 3)
 
 

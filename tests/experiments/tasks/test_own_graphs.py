@@ -121,6 +121,9 @@ def test_description_warns_of_edges_in_one_direction(tmp_path: Path) -> None:
     networkx.write_graphml(directed, path)
     said = Graphs(path).description
     assert "; hint: no edge has its reverse, so nodes read only the sources" in said
+    # A graph without edges says nothing about the others.
+    networkx.write_graphml(networkx.DiGraph(directed.subgraph([0])), tmp_path / "single.graphml")
+    assert "hint: no edge has its reverse" in Graphs(tmp_path).description
 
 
 def test_graphs_without_a_label_are_left_out_of_the_split(tmp_path: Path) -> None:
