@@ -55,6 +55,41 @@ def check_tensor(value: Any, name: str) -> None:
         )
 
 
+def check_feat(feat: Tensor, side: str, nodes: int, width: int, layer: nn.Module) -> None:
+    """Raise an error unless `feat` is `(nodes, width)`, in the dtype and on the device of `layer`.
+
+    `side`, "source" or "destination", appears in the message.
+    """
+    check_tensor(feat, f"features of {side} nodes")
+    weight = first_weight(layer, feat)
+    if feat.shape != (nodes, width):
+        raise ValueError(
+            f"the graph has {nodes} {side} nodes, but their features have shape "
+            f"{tuple(feat.shape)}; pass one row of {width} features for each node"
+        )
+    if feat.device != weight.device:
+        raise ValueError(
+            f"features of {side} nodes are on {feat.device}, but the layer is on {weight.device}; "
+            "move one of them with .to(device)"
+        )
+    # Under autocast, linear maps cast their input.
+    fits = feat.dtype == weight.dtype or torch.is_autocast_enabled(feat.device.type)
+    if not (feat.is_floating_point() and fits):
+        raise TypeError(
+            f"features of {side} nodes are {feat.dtype}, but the layer is {weight.dtype}; "
+            "convert one of them with .to(dtype)"
+        )
+
+
+def first_weight(layer: nn.Module, otherwise: Tensor) -> Tensor:
+    """Return the first floating-point parameter of the layer, or `otherwise` if it has none."""
+    for module in layer.modules():
+        for weight in module._parameters.values():
+            if weight is not None and weight.is_floating_point():
+                return weight
+    return otherwise
+
+
 def check_index(name: str, index: Any) -> None:
     """Raise `TypeError` unless the argument `name` is a 1-D int64 tensor."""
     check_tensor(index, name)

@@ -10,17 +10,21 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
+from graphut.attention import kernel_library
 from graphut.attention.backend import AttentionCall
-from graphut.attention.checks import check_nonempty_rows
+from graphut.attention.checks import check_nonempty_rows, refuse_output
 from graphut.attention.first_derivatives import refuse_second_derivatives
+from graphut.attention.kernel_library import DTYPES, Call, Rows
 from graphut.attention.layout import EdgeLayout
 from graphut.attention.native.attention import parts_of
 from graphut.attention.native.ops import (
+    KERNELS,
+    WIDE,
     Gradients,
     Part,
     ScalarArgs,
     Tables,
-    forward_table,
+    forward,
     gradient_buffer,
     trim_gradient,
     write_gradients,
@@ -80,7 +84,7 @@ class KeyValueMemory:
             raise TypeError(f"key is {rows.dtype}, but query is {query.dtype}")
         linked = rows if self._chain is None else self._chain
         if not (torch.is_grad_enabled() and (query.requires_grad or linked.requires_grad)):
-            return forward_table(query, rows, frontier, layout.cached(parts_of, False), scale)[0]
+            return _forward(query, rows, frontier, layout.cached(parts_of, False), scale)[0]
         edges = frontier, layout.cached(parts_of), scale
         if self._chain is None:
             self._was_read = True
@@ -188,7 +192,7 @@ class _Read(torch.autograd.Function):
         ctx: Any, chain: Tensor, query: Tensor, edges: _Edges, table: _Table
     ) -> tuple[Tensor, Tensor]:
         assert table.rows is not None
-        out, softmax = forward_table(query, table.rows, *edges)
+        out, softmax = _forward(query, table.rows, *edges)
         ctx.edges, ctx.table, ctx.written = edges, table, table.written
         ctx.save_for_backward(query, out, softmax, chain)
         return out, chain.clone()
@@ -208,7 +212,7 @@ class _ReadOnce(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, query: Tensor, edges: _Edges) -> Tensor:
-        out, softmax = forward_table(query, rows, *edges)
+        out, softmax = _forward(query, rows, *edges)
         ctx.edges = edges
         ctx.save_for_backward(rows, query, out, softmax)
         return out
@@ -220,6 +224,38 @@ class _ReadOnce(torch.autograd.Function):
         sums = gradient_buffer(rows)
         query_grad = _backward(out_grad, out, softmax, (rows, query), ctx.edges, sums, add=False)
         return trim_gradient(sums, rows), query_grad, None
+
+
+def _forward(
+    query: Tensor, table: Tensor, frontier: Tensor | None, parts: Sequence[Part], scale: float
+) -> tuple[Tensor, Tensor]:
+    """Return the results of the kernels for keys and values in one table, twice as fast."""
+    part, (rows, heads, feats), dtype = parts[0], query.shape, query.dtype
+    gaps = not (query.is_contiguous() and table.is_contiguous()) or query.is_neg() or table.is_neg()
+    if gaps or part.rows is not None or len(parts) > 1 or table.shape[3] != feats:
+        key, value = table.unbind(1)
+        return forward(Tables(query, key, value, frontier, None), parts, ScalarArgs(scale))
+    if (template := part.tables.get((heads, feats, scale))) is None:
+        width, template = heads * feats, Call.from_buffer_copy(part.template)
+        template.heads, template.key_feats, template.value_feats = heads, feats, feats
+        template.scale, template.kernel = scale, KERNELS[part.kernel or "fastest"]
+        template.query = template.out = Rows(None, width, feats, None)
+        template.key = template.value = Rows(None, 2 * width, feats, None)
+        part.tables[heads, feats, scale] = template
+    softmax = query.new_empty((rows, heads, 2), dtype=WIDE[dtype])
+    out, call, address = torch.empty_like(query), Call.from_buffer_copy(template), table.data_ptr()
+    call.rows, call.sources, call.threads = rows, table.shape[0], torch.get_num_threads()
+    call.query.data, call.key.data = query.data_ptr(), address
+    call.value.data = address + heads * feats * table.element_size()
+    call.out.data, call.softmax = out.data_ptr(), softmax.data_ptr()
+    if frontier is not None:
+        frontier = frontier.contiguous()
+        call.frontier = frontier.data_ptr()
+    library = kernel_library.LIBRARY
+    assert library is not None
+    if not library.forward(call, DTYPES[dtype]):
+        refuse_output(query, *table.unbind(1))
+    return out, softmax
 
 
 def _backward(

@@ -8,20 +8,20 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.compiler import is_compiling
 from torch.nn.functional import embedding_bag
 
 from graphut.attention.edge_sums import edge_dot
 from graphut.attention.kernel_library import sort_edges
 from graphut.attention.layout import EdgeLayout
 from graphut.attention.ragged import ragged_arange, starts
-from graphut.attention.tracing import uncompiled
+from graphut.attention.tracing import leave_program
 
 # In float32 a sum over an edge costs an eighth of the selection of the edge for a frontier, so
 # larger frontiers are selected from the sums of all rows.
 _FAST = 8
 
 
-@uncompiled
 def neighbor_sum(
     layout: EdgeLayout,
     feat: Tensor,
@@ -56,6 +56,8 @@ def neighbor_sum(
             [3.],
             [0.]])
     """
+    if is_compiling():
+        return leave_program(neighbor_sum, layout, feat, weight, frontier)
     wide = torch.promote_types(feat.dtype, torch.float32)
     edges, chosen = layout.cached(_all_edges), None
     if frontier is not None and wide == torch.float32 and _FAST * len(frontier) > layout.num_dst:

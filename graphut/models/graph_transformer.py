@@ -10,7 +10,7 @@ from torch.nn.functional import dropout
 
 from graphut._dgl import DGLGraph, dgl
 from graphut.attention import EdgeLayout, as_layout
-from graphut.attention.checks import check_tensor
+from graphut.attention.checks import check_feat, check_tensor
 from graphut.attention.ragged import row_log_sums
 from graphut.models.adaptive_model import AdaptiveModel
 from graphut.models.config import UniversalGraphTransformerConfig
@@ -35,7 +35,7 @@ from graphut.nn import (
     UniversalTransformerStep,
     parse_rule,
 )
-from graphut.nn.checks import check_feat, check_same_nodes
+from graphut.nn.checks import check_same_nodes
 from graphut.nn.graph_call import from_edge_index
 
 _MOST_NODES = 20_000  # of the graphs in a call of `predict`

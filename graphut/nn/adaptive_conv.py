@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from graphut.attention import EdgeLayout, layout_from_edges
-from graphut.attention.checks import check_finite
+from graphut.attention.checks import check_feat, check_finite
 from graphut.nn.aggregation import NeighborMean, edges_with_self_loops
 from graphut.nn.attention import MultiHeadAttention
-from graphut.nn.checks import check_feat, check_sizes
+from graphut.nn.checks import check_sizes
 from graphut.nn.conv_adapters import ConvAsAttention
 from graphut.nn.graph_call import GraphCall
 from graphut.nn.halting import HaltingUnit

@@ -7,8 +7,9 @@ from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
+from graphut.attention.checks import check_feat
 from graphut.attention.neighbor_sums import neighbor_sum
-from graphut.nn.checks import check_feat, check_same_nodes, destination_rows
+from graphut.nn.checks import check_same_nodes, destination_rows
 
 
 class Aggregation(nn.Module):

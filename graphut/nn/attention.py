@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout, edge_attention, kernel_library
-from graphut.attention.checks import check_frontier
+from graphut.attention.checks import check_feat, check_frontier
 from graphut.attention.key_value_memory import KeyValueMemory, uses_triton
 from graphut.attention.ragged import starts
-from graphut.nn.checks import PASS_A_PAIR, check_attention_options, check_feat, check_same_nodes
+from graphut.nn.checks import PASS_A_PAIR, check_attention_options, check_same_nodes
 from graphut.nn.layers import call_layer, is_hooked
 
 # In-degree at which `scale_by_degree` has no effect at first: the mean of causal attention in

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import isfinite
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -10,15 +11,10 @@ from torch import Tensor
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
-from graphut.attention.checks import check_tensor
+from graphut.attention.checks import check_feat, check_tensor
 from graphut.attention.tracing import is_capturing
 from graphut.nn.attention import AttentionRecord
-from graphut.nn.checks import (
-    FINITE_CHECKS,
-    check_event_driven,
-    check_feat,
-    check_same_nodes,
-)
+from graphut.nn.checks import check_event_driven, check_same_nodes
 from graphut.nn.noise import Noise, draw_noise, with_noise
 from graphut.nn.ponder import Ponder
 from graphut.nn.rules import BatchIndex, EventDriven, FixedDepth
@@ -313,3 +309,47 @@ def _attention_records(call: Call, rows: Sequence[FrontierRows], max_steps: int)
         if rows[-1].halts is not None and len(rows) == max_steps:
             records["stopped"][rows[-1].nodes] = ~rows[-1].halts
     return records
+
+
+class FiniteChecks:
+    """Checks of features and probabilities, for which the host waits."""
+
+    def check_features(self, feat: Tensor) -> None:
+        """Raise an error if a value of the initial states `feat`, `(N_src, d)`, is not finite."""
+        # A sum needs one pass and no memory.
+        if isfinite(feat.detach().sum().item()) or bool(feat.isfinite().all()):
+            return
+        node, column = (~feat.isfinite()).nonzero()[0].tolist()
+        raise ValueError(
+            f"feature {column} of node {node} is {feat[node, column].item()}; features must be "
+            "finite numbers"
+        )
+
+    def check_probability(self, probability: Tensor, nodes: Tensor | None, step: int) -> None:
+        """Raise an error if a halting probability, `(A,)`, is NaN or outside [0, 1]."""
+        if not probability.numel():
+            return
+        if probability.requires_grad:
+            probability = probability.detach()
+        low, high = probability.aminmax()
+        if low.item() >= 0.0 and high.item() <= 1.0:  # False for NaN
+            return
+        row = int((~((probability >= 0.0) & (probability <= 1.0))).nonzero()[0])
+        node = row if nodes is None else int(nodes[row])
+        raise ValueError(probability_error(node, step, bool(probability[row].isnan())))
+
+
+FINITE_CHECKS = FiniteChecks()
+
+
+def probability_error(node: int, step: int, is_nan: bool) -> str:
+    """Return the error message for a halting probability that is NaN or outside [0, 1]."""
+    if is_nan:
+        return (
+            f"the halting probability of node {node} is NaN at step {step}: a weight of the model "
+            "or a state that it attends to is not finite; lower the learning rate or clip gradients"
+        )
+    return (
+        f"the halting probability of node {node} is outside of [0, 1] at step {step}; let the "
+        "halting module end with a sigmoid"
+    )

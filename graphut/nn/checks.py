@@ -1,48 +1,20 @@
 """Checks of graphs, features and probabilities, and of the modules that a layer is made of."""
 
 from collections.abc import Sequence
-from math import isfinite
 from numbers import Integral
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout
-from graphut.attention.checks import check_frontier, check_tensor
+from graphut.attention.checks import check_frontier
 from graphut.attention.registry import check_backend
 from graphut.nn.layers import StepBatchNorm
 from graphut.nn.transition import SeparableConvTransition
 
 PASS_A_PAIR = "pass a pair of features: (source, destination features)"
-
-
-def check_feat(feat: Tensor, side: str, nodes: int, width: int, layer: nn.Module) -> None:
-    """Raise an error unless `feat` is `(nodes, width)`, in the dtype and on the device of `layer`.
-
-    `side`, "source" or "destination", appears in the message.
-    """
-    check_tensor(feat, f"features of {side} nodes")
-    weight = first_weight(layer, feat)
-    if feat.shape != (nodes, width):
-        raise ValueError(
-            f"the graph has {nodes} {side} nodes, but their features have shape "
-            f"{tuple(feat.shape)}; pass one row of {width} features for each node"
-        )
-    if feat.device != weight.device:
-        raise ValueError(
-            f"features of {side} nodes are on {feat.device}, but the layer is on {weight.device}; "
-            "move one of them with .to(device)"
-        )
-    # Under autocast, linear maps cast their input.
-    fits = feat.dtype == weight.dtype or torch.is_autocast_enabled(feat.device.type)
-    if not (feat.is_floating_point() and fits):
-        raise TypeError(
-            f"features of {side} nodes are {feat.dtype}, but the layer is {weight.dtype}; "
-            "convert one of them with .to(dtype)"
-        )
 
 
 def destination_rows(layout: EdgeLayout, feat: Tensor, frontier: Tensor | None) -> Tensor:
@@ -58,15 +30,6 @@ def destination_rows(layout: EdgeLayout, feat: Tensor, frontier: Tensor | None) 
     return feat[frontier]
 
 
-def first_weight(layer: nn.Module, otherwise: Tensor) -> Tensor:
-    """Return the first floating-point parameter of the layer, or `otherwise` if it has none."""
-    for module in layer.modules():
-        for weight in module._parameters.values():
-            if weight is not None and weight.is_floating_point():
-                return weight
-    return otherwise
-
-
 def check_same_nodes(
     graph: DGLGraph | EdgeLayout,
     advice: str = "a step needs a graph with one node type, or a block; HeteroAdaptiveConv is a "
@@ -78,50 +41,6 @@ def check_same_nodes(
     source, _, target = graph.canonical_etypes[0]
     if source != target:
         raise ValueError(f"the graph's edges go from {source!r} to {target!r} nodes; {advice}")
-
-
-class FiniteChecks:
-    """Checks of features and probabilities, for which the host waits."""
-
-    def check_features(self, feat: Tensor) -> None:
-        """Raise an error if a value of the initial states `feat`, `(N_src, d)`, is not finite."""
-        # A sum needs one pass and no memory.
-        if isfinite(feat.detach().sum().item()) or bool(feat.isfinite().all()):
-            return
-        node, column = (~feat.isfinite()).nonzero()[0].tolist()
-        raise ValueError(
-            f"feature {column} of node {node} is {feat[node, column].item()}; features must be "
-            "finite numbers"
-        )
-
-    def check_probability(self, probability: Tensor, nodes: Tensor | None, step: int) -> None:
-        """Raise an error if a halting probability, `(A,)`, is NaN or outside [0, 1]."""
-        if not probability.numel():
-            return
-        if probability.requires_grad:
-            probability = probability.detach()
-        low, high = probability.aminmax()
-        if low.item() >= 0.0 and high.item() <= 1.0:  # False for NaN
-            return
-        row = int((~((probability >= 0.0) & (probability <= 1.0))).nonzero()[0])
-        node = row if nodes is None else int(nodes[row])
-        raise ValueError(probability_error(node, step, bool(probability[row].isnan())))
-
-
-FINITE_CHECKS = FiniteChecks()
-
-
-def probability_error(node: int, step: int, is_nan: bool) -> str:
-    """Return the error message for a halting probability that is NaN or outside [0, 1]."""
-    if is_nan:
-        return (
-            f"the halting probability of node {node} is NaN at step {step}: a weight of the model "
-            "or a state that it attends to is not finite; lower the learning rate or clip gradients"
-        )
-    return (
-        f"the halting probability of node {node} is outside of [0, 1] at step {step}; let the "
-        "halting module end with a sigmoid"
-    )
 
 
 _PARTS = {  # the last two may be None

@@ -11,9 +11,8 @@ from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, layout_from_edges
-from graphut.attention.checks import check_finite
+from graphut.attention.checks import check_feat, check_finite
 from graphut.nn.adaptive_conv import check_conv_options, linear, make_recurrence
-from graphut.nn.checks import check_feat
 from graphut.nn.graph_call import Recorded, check_edge_index, check_rows
 from graphut.nn.hetero_attention import HeteroAttention
 from graphut.nn.layers import ByteDropout

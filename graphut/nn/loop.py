@@ -8,8 +8,7 @@ from torch import Tensor
 from graphut.attention.key_value_memory import KeyValueMemory
 from graphut.attention.tracing import is_capturing
 from graphut.nn.attention import MultiHeadAttention
-from graphut.nn.call import Call, LoopOutput
-from graphut.nn.checks import FINITE_CHECKS
+from graphut.nn.call import FINITE_CHECKS, Call, LoopOutput
 from graphut.nn.noise import with_noise
 from graphut.nn.rules import FixedDepth
 from graphut.nn.rules.base import RuleState

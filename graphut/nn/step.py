@@ -11,9 +11,10 @@ from torch.nn.functional import linear
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
+from graphut.attention.checks import check_feat
 from graphut.attention.key_value_memory import KeyValueMemory
 from graphut.nn.attention import MultiHeadAttention
-from graphut.nn.checks import check_feat, check_widths
+from graphut.nn.checks import check_widths
 from graphut.nn.layers import StepBatchNorm, call_layer
 from graphut.nn.noise import Noise
 from graphut.nn.ponder import FlopCount

@@ -133,12 +133,13 @@ def functions_of(call: Callable[[], Any]) -> tuple[list[tuple[str, str]], int]:
 
 def test_call_enters_few_functions() -> None:
     """A reader follows a call through this many functions and files."""
-    conv, x = AdaptiveConv(16, 32, heads=4, max_steps=8), torch.randn(100, 16)
-    edge_index = torch.randint(100, (2, 400))
-    entered, _ = functions_of(lambda: conv(x, edge_index))
-    assert len({*entered}) <= 58 and len({file for file, _ in entered}) <= 16
+    x, edge_index = torch.randn(100, 16), torch.randint(100, (2, 400))
+    for heads in (None, 4):
+        conv = AdaptiveConv(16, 32, heads, max_steps=8)
+        entered, _ = functions_of(lambda: conv(x, edge_index))  # noqa: B023
+        assert len({*entered}) <= 58 and len({file for file, _ in entered}) <= 14
     layer, layout, feat = build(), Complete().layout([5]), torch.randn(5, 32)
     positions = torch.arange(1, 6)
     entered, before = functions_of(lambda: layer(layout, feat, positions=positions))
-    assert len({*entered}) <= 59 and len({file for file, _ in entered}) <= 16
-    assert before <= 36 and len({file for file, _ in entered[:before]}) <= 12
+    assert len({*entered}) <= 59 and len({file for file, _ in entered}) <= 14
+    assert before <= 36 and len({file for file, _ in entered[:before]}) <= 11

@@ -4,11 +4,11 @@ import pytest
 from torch import Tensor
 
 from graphut._dgl import dgl
+from graphut.attention.checks import check_feat
 from graphut.nn import (
     AdaptiveRecurrence,
     HaltingUnit,
 )
-from graphut.nn.checks import check_feat
 from graphut.topology import Complete
 from tests.helpers import cross_edges, normal, refuses
 from tests.nn.cases import build_step, randomised

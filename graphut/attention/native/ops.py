@@ -14,7 +14,7 @@ from graphut.attention.kernel_library import DTYPES, Call, Library, Rows
 from graphut.attention.tracing import cached_property
 
 KERNELS = {"fastest": 0, "interval": 1, "rows": 2, "pairs": 3}
-_WIDE = {dtype: torch.promote_types(dtype, torch.float32) for dtype in DTYPES}
+WIDE = {dtype: torch.promote_types(dtype, torch.float32) for dtype in DTYPES}
 
 
 class Edges(NamedTuple):
@@ -42,7 +42,7 @@ class Part:
     kernel: str = ""  # one of `KERNELS`; "": as in the call
     rows: Tensor | None = None  # (R,) destinations to compute, in this order; None: all
     order: Tensor | None = None  # (N_src,) a permutation of the sources; None: 0, 1, 2, ...
-    tables: dict[Any, Call] = field(default_factory=dict)  # the templates of `forward_table`
+    tables: dict[Any, Call] = field(default_factory=dict)  # the templates of `KeyValueMemory`
 
     @cached_property
     def template(self) -> Call:
@@ -99,7 +99,7 @@ def forward(tables: Tables, parts: Sequence[Part], scalars: ScalarArgs) -> tuple
     """Return the output `(A, H, Dv)`, and the softmax maxima and inverse sums, `(A, H, 2)`."""
     tables = _readable(tables)
     query, key, value, *_ = tables
-    softmax = query.new_empty(*query.shape[:2], 2, dtype=_WIDE[query.dtype])
+    softmax = query.new_empty(*query.shape[:2], 2, dtype=WIDE[query.dtype])
     out = value.new_empty(*query.shape[:2], value.shape[2])
     if parts[0].rows is not None:  # the results of no edges, for rows that the first part lacks
         out.zero_()
@@ -110,38 +110,6 @@ def forward(tables: Tables, parts: Sequence[Part], scalars: ScalarArgs) -> tuple
         call.out, call.softmax = Rows.of(out, rows), softmax.data_ptr()
         if not library.forward(call, DTYPES[tables.query.dtype]):
             refuse_output(query, key, value)
-    return out, softmax
-
-
-def forward_table(
-    query: Tensor, table: Tensor, frontier: Tensor | None, parts: Sequence[Part], scale: float
-) -> tuple[Tensor, Tensor]:
-    """Return the results of `forward` for keys and values in one table, twice as fast."""
-    part, (rows, heads, feats), dtype = parts[0], query.shape, query.dtype
-    gaps = not (query.is_contiguous() and table.is_contiguous()) or query.is_neg() or table.is_neg()
-    if gaps or part.rows is not None or len(parts) > 1 or table.shape[3] != feats:
-        key, value = table.unbind(1)
-        return forward(Tables(query, key, value, frontier, None), parts, ScalarArgs(scale))
-    if (template := part.tables.get((heads, feats, scale))) is None:
-        width, template = heads * feats, Call.from_buffer_copy(part.template)
-        template.heads, template.key_feats, template.value_feats = heads, feats, feats
-        template.scale, template.kernel = scale, KERNELS[part.kernel or "fastest"]
-        template.query = template.out = Rows(None, width, feats, None)
-        template.key = template.value = Rows(None, 2 * width, feats, None)
-        part.tables[heads, feats, scale] = template
-    softmax = query.new_empty((rows, heads, 2), dtype=_WIDE[dtype])
-    out, call, address = torch.empty_like(query), Call.from_buffer_copy(template), table.data_ptr()
-    call.rows, call.sources, call.threads = rows, table.shape[0], torch.get_num_threads()
-    call.query.data, call.key.data = query.data_ptr(), address
-    call.value.data = address + heads * feats * table.element_size()
-    call.out.data, call.softmax = out.data_ptr(), softmax.data_ptr()
-    if frontier is not None:
-        frontier = frontier.contiguous()
-        call.frontier = frontier.data_ptr()
-    library = kernel_library.LIBRARY
-    assert library is not None
-    if not library.forward(call, DTYPES[dtype]):
-        refuse_output(query, *table.unbind(1))
     return out, softmax
 
 
@@ -240,7 +208,7 @@ def gradient_buffer(table: Tensor) -> Tensor:
     """Allocate a buffer for one gradient: float32 or wider, padded to whole vector registers."""
     lanes = _library().lanes(table.dtype)
     width = -(-table.shape[-1] // lanes) * lanes
-    return table.new_empty(*table.shape[:-1], width, dtype=_WIDE[table.dtype])
+    return table.new_empty(*table.shape[:-1], width, dtype=WIDE[table.dtype])
 
 
 def trim_gradient(buffer: Tensor, like: Tensor) -> Tensor:

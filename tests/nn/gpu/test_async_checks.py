@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from graphut.nn.checks import FiniteChecks
+from graphut.nn.call import FiniteChecks
 from graphut.nn.gpu import async_checks
 from graphut.nn.gpu.async_checks import NO_ERROR, AsyncFiniteChecks, synchronize
 from tests.gpu_stand_in import gpu_stand_in
