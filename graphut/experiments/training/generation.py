@@ -57,18 +57,14 @@ class PonderedPart:
         if not self.is_listed:
             least, most, mean = min(self.steps), max(self.steps), fmean(self.steps)
             return f"steps of {len(self.steps)} nodes: {least} to {most}, mean {mean:.2f}"
-        counts = self.counts(self.steps)
+        stopped = None if self.recorded is None else self.recorded.stopped
+        marked = [False] * len(self.steps) if stopped is None else stopped.tolist()
+        counts = [f"{n}{STOPPED * marked[node]}" for node, n in enumerate(self.steps)]
         lines = [f"{n:>6}  {text}" for text, n in zip(self.names, counts, strict=True)]
         table = "\n".join(["steps", *lines])
         if self.label:
             table = steps_table(self.label, self.names, counts)
         return f"{table}\n{STOPPED} {STOPPED_MEANING}" if STOPPED in "".join(counts) else table
-
-    def counts(self, steps: Sequence[int]) -> list[str]:
-        """Return the number of steps of each node as text, marked if the limit stopped the node."""
-        recorded = None if self.recorded is None else self.recorded.stopped
-        stopped = [False] * len(steps) if recorded is None else recorded.tolist()
-        return [f"{n}{STOPPED * stopped[node]}" for node, n in enumerate(steps)]
 
 
 class Choice(NamedTuple):

@@ -16,12 +16,7 @@ from graphut._version import __version__
 from graphut.experiments.messages import flag, import_words
 from graphut.experiments.tasks import TASKS, GraphTask, PairTask, Task, TextTask, Vocabulary
 from graphut.experiments.training.config import TrainingConfig
-from graphut.experiments.training.run_files import (
-    RUN,
-    check_is_new,
-    check_is_run,
-    is_run,
-)
+from graphut.experiments.training.run_files import RUN, check_is_new, is_run
 from graphut.models.config import ModelConfig
 from graphut.models.model_files import CONFIG, check_is_trained, read_config, read_vocabularies
 
@@ -130,7 +125,8 @@ class Run(SavedModel):
         no run, or no such file, and `ValueError` if `run.json` is damaged or incompatible with this
         version.
         """
-        check_is_run(folder)
+        if not is_run(folder):
+            raise FileNotFoundError(f"there is no run in {folder}: it has no {RUN}")
         path = Path(folder, RUN)
         state = read_json(path)
         with reraise_for_file(path, "does not describe a run of this version"):
@@ -208,14 +204,15 @@ def open_model(folder: str | Path) -> SavedModel:
 
 
 def _digests(task: Task) -> dict[str, str]:
-    """Return the checksums of the files or folders that the task's options name."""
-    return {name: _digest(path) for name, path in task.paths.items()}
+    """Return the checksums, in hexadecimal, of the files or folders that the options name.
 
-
-def _digest(path: str) -> str:
-    """Return a checksum, in hexadecimal, of a file, or of the files directly in a folder."""
-    files = sorted(Path(path).iterdir()) if Path(path).is_dir() else [Path(path)]
-    digest = sha256()
-    for file in filter(Path.is_file, files):
-        digest.update(sha256(file.read_bytes()).digest())
-    return digest.hexdigest()
+    The checksum of a folder is of the files directly in it.
+    """
+    digests = {}
+    for name, path in task.paths.items():
+        files = sorted(Path(path).iterdir()) if Path(path).is_dir() else [Path(path)]
+        digest = sha256()
+        for file in filter(Path.is_file, files):
+            digest.update(sha256(file.read_bytes()).digest())
+        digests[name] = digest.hexdigest()
+    return digests

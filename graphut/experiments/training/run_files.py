@@ -39,12 +39,6 @@ def check_is_new(folder: str | Path) -> None:
         raise FileExistsError(f"there is a run in {folder}: --resume it, or use another --out")
 
 
-def check_is_run(folder: str | Path) -> None:
-    """Raise `FileNotFoundError` if a folder contains no run."""
-    if not is_run(folder):
-        raise FileNotFoundError(f"there is no run in {folder}: it has no {RUN}")
-
-
 def remove_temporary_files(folder: Path) -> None:
     """Remove what killed processes were writing."""
     for path in folder.glob(".*.tmp"):

@@ -97,7 +97,6 @@ class Trainer:
         self._is_new = True
         self.updates = ceil(len(task.train(config.seed, 0)) / config.batch_size)  # in an epoch
         self.optimizer = make_optimizer(model, config)
-        self._rates = [group["lr"] for group in self.optimizer.param_groups]
         self._average: AveragedModel | None = None
         if config.ema:
             self._average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(config.ema))
@@ -173,7 +172,7 @@ class Trainer:
             "epoch": progress.epoch,
             "update": progress.update,
             "seconds": round(progress.seconds, 1),
-            "learning_rate": self._rates[0] * self._rate_factor(),
+            "learning_rate": self._learning_rate(),
             "ponder_weight": self._ponder_weight(),
             **totals.means(),
             "validation": evaluation.metrics,
@@ -244,9 +243,10 @@ class Trainer:
         factor = ponder_factor(self.progress.update, self.config.ponder_warmup)
         return self.config.ponder_weight * factor
 
-    def _rate_factor(self) -> float:
-        updates = self.config.epochs * self.updates
-        return learning_rate_factor(self.progress.update, self.config.warmup, updates)
+    def _learning_rate(self) -> float:
+        update, updates = self.progress.update, self.config.epochs * self.updates
+        factor = learning_rate_factor(update, self.config.warmup, updates)
+        return self.config.learning_rate * factor
 
     def _step(self, numbers: Tensor) -> list[float]:
         """Clip gradients, update weights; copy `numbers` (loss, counts) from the GPU to a list."""
@@ -257,8 +257,8 @@ class Trainer:
                 f"the gradient's norm is {norm} at update {self.progress.update + 1}, with a loss "
                 f"of {read[0]}"
             )
-        for group, rate in zip(self.optimizer.param_groups, self._rates, strict=True):
-            group["lr"] = rate * self._rate_factor()
+        [group] = self.optimizer.param_groups
+        group["lr"] = self._learning_rate()
         self.optimizer.step()
         if self._average is not None:
             self._average.update_parameters(self.model)

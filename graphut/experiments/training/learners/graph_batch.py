@@ -72,8 +72,13 @@ class GraphBatch(JoinedGraphs):
         """
         labels, rows = self.labels.to(logits.device), self.labelled.to(logits.device)
         if model.config.answer_at != "edge":
-            loss, is_correct = _judge_answers(model, logits[rows], labels[rows], label_smoothing)
-            return (loss if loss.dim() == 1 else loss.mean(1)), is_correct
+            logits, labels = logits[rows], labels[rows]
+            if model.config.answer_kind == "class":
+                smoothing, is_correct = label_smoothing, logits.argmax(-1) == labels
+                loss = cross_entropy(logits, labels, label_smoothing=smoothing, reduction="none")
+                return loss, is_correct
+            error = (logits - labels) / model.value_scale
+            return error.square().mean(1), (error.abs() < 0.5).all(1)
         layout = self.layout.to(logits.device)
         _, _, edge = layout.in_edges()
         is_wrong = labels[edge] == 0
@@ -86,18 +91,6 @@ class GraphBatch(JoinedGraphs):
             for masked_edges in (is_wrong, ~is_wrong)
         )
         return -likely[rows].clamp_min(tiny).log(), (best_correct > best_wrong)[rows]
-
-
-def _judge_answers(
-    model: UniversalGraphTransformer, logits: Tensor, labels: Tensor, smoothing: float
-) -> tuple[Tensor, Tensor]:
-    """Return losses, `(A,)` or of K values `(A, K)`, and a mask of correct rows."""
-    target = model.config.answer_kind
-    if target == "class":
-        loss = cross_entropy(logits, labels, label_smoothing=smoothing, reduction="none")
-        return loss, logits.argmax(-1) == labels
-    error = (logits - labels) / model.value_scale
-    return error.square(), (error.abs() < 0.5).all(1)
 
 
 class StepLosses(NamedTuple):

@@ -181,18 +181,16 @@ def answer_metrics(target: str, predicted: Column, correct: Column) -> dict[str,
     `correct` are the classes, `(A,)`, or values, `(A, K)`. A metric is None if it is not
     defined for the target, or for these data, such as the AUC of a single class.
     """
+    from scipy.special import softmax  # here as `spearmanr`
+
     metrics: dict[str, float | None] = dict.fromkeys(ANSWER_METRICS)
     if target == "values":
         error = float(np.abs(predicted - correct).mean())
         return metrics | {"mae": error, "r2": r2(predicted, correct)}
     is_correct = correct[:, None] == np.arange(predicted.shape[1])
-    shares, first = _softmax(predicted), int(predicted.shape[1] == 2)
+    shares = softmax(predicted.astype(np.float64), axis=1)
+    first = int(predicted.shape[1] == 2)
     return metrics | {"auc": auc(shares[:, first:], is_correct[:, first:])}
-
-
-def _softmax(logits: Column) -> Column:
-    shares = np.exp(logits.astype(np.float64) - logits.max(1, keepdims=True))
-    return np.asarray(shares / shares.sum(1, keepdims=True))
 
 
 def auc(scores: Column, correct: Column) -> float | None:
