@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -36,9 +36,6 @@ from graphut.experiments.training.learners import AnyLearner
 from graphut.models.checked_config import cut
 from graphut.plotting.figure import new_figure
 from graphut.plotting.training import draw_curve, training_curves
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 DATA = "DATA/"  # instead of the folder of the user's data, in commands and tables
 _ANSWERED, _SHOWN = 100, 3  # test examples
@@ -253,7 +250,13 @@ def _curves(run: Run) -> Iterator[_Content]:
         epochs = run_files.read_metrics(path)
         for title, curve in training_curves(epochs).items():
             figure = draw_curve(title, [epoch["epoch"] for epoch in epochs], curve)
-            yield _picture(figure, f"Curve of {title}, from {curve[0]:.3g} to {curve[-1]:.3g}.")
+            stream = BytesIO()
+            figure.savefig(stream, format="png")
+            yield {
+                "alt": f"Curve of {title}, from {curve[0]:.3g} to {curve[-1]:.3g}.",
+                "png": b64encode(stream.getvalue()).decode(),
+                "width": round(96 * figure.get_figwidth()),
+            }
 
 
 def _answers(learner: AnyLearner, examples: Sequence[Any]) -> Iterator[Answer]:
@@ -282,10 +285,3 @@ def _table(caption: str, head: Sequence[str], rows: Iterable[Iterable[Any]]) -> 
     # A column is named like a field or a metric, or by words of its own.
     names = [name.replace("_", " ") if name.isidentifier() else name for name in head]
     return {"caption": caption, "head": names, "rows": cells}
-
-
-def _picture(figure: Figure, alt: str) -> _Content:
-    stream = BytesIO()
-    figure.savefig(stream, format="png")
-    width = round(96 * figure.get_figwidth())
-    return {"alt": alt, "png": b64encode(stream.getvalue()).decode(), "width": width}

@@ -59,7 +59,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except (ArithmeticError, ImportError, OSError, ValueError) as error:
-        text = _message(error)
+        text = str(error)
+        if isinstance(error, OSError) and error.strerror is not None:
+            place = "" if error.filename is None else f"{error.filename}: "
+            text = f"{place}{error.strerror}"  # only the file and the reason
     except (MemoryError, RuntimeError) as error:
         reason = str(error).partition("\n")[0]
         if not isinstance(error, MemoryError) and "allocate" not in reason:
@@ -75,13 +78,6 @@ def _import(module: str) -> None:
         sys.path.insert(0, os.getcwd())  # as `python -m` does
     with reraise_import_errors(f"--import {module}"):
         import_module(module)
-
-
-def _message(error: Exception) -> str:
-    """Return the message of an error; for an `OSError`, only the file and the reason."""
-    if not isinstance(error, OSError) or error.strerror is None:
-        return str(error)
-    return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
 
 
 def _parser() -> Parser:

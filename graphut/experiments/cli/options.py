@@ -60,7 +60,7 @@ class Parser(ArgumentParser):
 
 
 def word_parser(
-    prog: str, name: str, words: Mapping[str, str], note: str, metavar: str = "", **options: Any
+    prog: str, name: str, words: Mapping[str, str], note: str, **options: Any
 ) -> Parser:
     """Return a parser whose first argument, `name`, is one of `words`; its help explains them."""
     width = max(map(len, words)) + 2
@@ -71,7 +71,7 @@ def word_parser(
         formatter_class=RawDescriptionHelpFormatter,
         **options,
     )
-    parser.add_argument(name, choices=words, metavar=metavar or name.upper(), help="see below")
+    parser.add_argument(name, choices=words, metavar=name.upper(), help="see below")
     return parser
 
 

@@ -110,20 +110,14 @@ def _check_same(folder: str, what: str, saved: object, value: object) -> None:
 def _train_parser(task: str) -> Parser:
     """Return a parser for the options of a task, of its training and of its model."""
     usage = f"graphut train {task} --out FOLDER [options]"
-    about, presets = meaning_of(TASKS[task]), TASKS[task].presets
-    parser = Parser(prog=f"graphut train {task}", usage=usage, description=about)
+    task_kind, presets = TASKS[task], TASKS[task].presets
+    description = meaning_of(task_kind)
+    parser = Parser(prog=f"graphut train {task}", usage=usage, description=description)
     parser.add_argument("task", metavar="TASK", help=SUPPRESS)
     add_options(parser, Train)
     meanings = ", ".join(f"{name} ({MEANINGS.get(name, 'see below')})" for name in presets)
     help = f"default options for the task: {meanings} (default: {SMALL})" if meanings else SUPPRESS
     parser.add_argument("--preset", metavar="NAME", help=help)
-    _add_task_options(parser, task)
-    return parser
-
-
-def _add_task_options(parser: Parser, task: str) -> None:
-    """Add the options of a task, of training and of the task's model."""
-    task_kind, presets = TASKS[task], TASKS[task].presets
     kinds = {"task": task_kind, "training": TrainingConfig, "model": task_kind.config_kind}
     names = {each.name for kind in kinds.values() for each in fields(kind)}
     for preset, options in presets.items():
@@ -135,3 +129,4 @@ def _add_task_options(parser: Parser, task: str) -> None:
     for title, kind in kinds.items():
         group = parser.add_argument_group(title)
         add_options(group, kind, task_kind.from_data, presets=presets)
+    return parser

@@ -1,7 +1,7 @@
 """Files of graphs: GraphML and node-link JSON by networkx, and folders of `.npy` files."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -39,7 +39,11 @@ def read_graphs(path: str | Path, target: str | None = "class") -> list[RawGraph
         If there is no graph, or a file cannot be read. The message names the file.
     """
     if (files := find_graph_files(path))[0].suffix == ".npy":
-        graphs = _split(_read_arrays(files), str(path), target)
+        columns = {}
+        for file in files:
+            with reraise_for_file(file, "is not a .npy file of numbers or text"):
+                columns[file.stem] = plain_array(np.load(file, allow_pickle=False), "its values")
+        graphs = _split(columns, str(path), target)
     else:
         graphs = [RawGraph(str(file), file.name, _read_networkx(file), target) for file in files]
     if target and not any(graph.has_label.any() for graph in graphs):
@@ -65,15 +69,6 @@ def _read_networkx(path: Path) -> dict[str, Any]:
             data = json.loads(path.read_bytes())
             graph = networkx.node_link_graph(data, edges="links" if "links" in data else "edges")
     return raw_columns(graph)
-
-
-def _read_arrays(files: Sequence[Path]) -> dict[str, NDArray[Any]]:
-    """Read the `.npy` files of a folder, without pickle; see `write_arrays`."""
-    columns = {}
-    for file in files:
-        with reraise_for_file(file, "is not a .npy file of numbers or text"):
-            columns[file.stem] = plain_array(np.load(file, allow_pickle=False), "its values")
-    return columns
 
 
 def _split(columns: Mapping[str, Any], place: str, target: str | None) -> list[RawGraph]:

@@ -209,18 +209,15 @@ class Trainer:
             advice += f" (epoch {self.progress.epoch} is saved in {self.folder})"
         raise FloatingPointError(f"{problem}: {advice}")
 
-    def _batches(self) -> list[list[Any]]:
-        """Return the batches of this epoch."""
+    def _train_epoch(self) -> Totals:
+        self.model.train()
         seed, epoch = self.config.seed, self.progress.epoch
         examples = self.task.train(seed, epoch)
         order = np.random.default_rng([seed, epoch]).permutation(len(examples)).tolist()
         shuffled = [examples[index] for index in order]
-        return list(in_batches(shuffled, self.config.batch_size))
-
-    def _train_epoch(self) -> Totals:
-        self.model.train()
-        name, totals = f"epoch {self.progress.epoch + 1}/{self.config.epochs}", Totals()
-        with progress_bar(iterable=self._batches(), desc=name, bar_format=_BAR) as bar:
+        batches = list(in_batches(shuffled, self.config.batch_size))
+        name, totals = f"epoch {epoch + 1}/{self.config.epochs}", Totals()
+        with progress_bar(iterable=batches, desc=name, bar_format=_BAR) as bar:
             for batch in bar:
                 self._update(batch, totals)
                 bar.set_description_str(f"{name}: {totals}", refresh=False)
