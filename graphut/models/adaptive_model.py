@@ -38,7 +38,11 @@ def _shared(name: str, doc: str) -> Any:
         return getattr(model._recurrences[0], name)
 
     def write(model: AdaptiveModel, value: Any) -> None:
-        model._check_rule(value)
+        if model.config.decodes and not getattr(value, "fits_decoders", True):
+            raise ValueError(
+                f"{value} cannot be used in a decoder, where tokens halt one by one and for good: "
+                "choose another rule, such as ACT()"
+            )
         for recurrence in model._recurrences:
             setattr(recurrence, name, value)
 
@@ -153,13 +157,6 @@ class AdaptiveModel(nn.Module):
     def _look_up(self, embedding: nn.Embedding, token: Tensor) -> Tensor:
         """Return the embeddings of tokens, times the square root of `d_model`."""
         return embedding(token) * self.config.d_model**0.5
-
-    def _check_rule(self, rule: Any) -> None:
-        if self.config.decodes and not getattr(rule, "fits_decoders", True):
-            raise ValueError(
-                f"{rule} cannot be used in a decoder, where tokens halt one by one and for good: "
-                "choose another rule, such as ACT()"
-            )
 
     def _check_tokens(self, token: Tensor, size: int, kind: str, reason: str | None = None) -> None:
         """Raise `ValueError` for a token that is not below `size`; the message calls it `kind`."""

@@ -42,15 +42,9 @@ class EncodedSource:
         if self._last and torch.equal(self._last[0], sentences):
             kept: EdgeLayout = self._last[1]
             return kept
-        layout = self._edges_to(sentences, position)
-        if self.topology.spec() == Complete().spec():
-            self._last[:] = sentences, layout
-        return layout
-
-    def _edges_to(self, sentences: Tensor, position: int) -> EdgeLayout:
         n_src, first = self.lengths[sentences], starts(self.lengths)[sentences]
         dst = torch.full_like(n_src, position)
-        return cross_rows(
+        layout = cross_rows(
             self.topology,
             dst,
             dst + 1,
@@ -60,6 +54,9 @@ class EncodedSource:
             dst_lengths=torch.ones_like(n_src),
             src_lengths=self.lengths,
         )
+        if self.topology.spec() == Complete().spec():
+            self._last[:] = sentences, layout
+        return layout
 
 
 @dataclass(eq=False)
@@ -170,11 +167,16 @@ class _NewestTokens(Store):
             cross_layout = decoder.source.edges_to(decoder.sentences, last).to(device)
         capacity = decoder.key_values.capacity(decoder.used)
         seen = paths if len(sources) == decoder.length else paths[:, sources]
-        super().__init__(
-            _edges_from(seen, capacity).to(device),
-            cross_layout=cross_layout,
-            encoded=decoder.encoded,
+        rows, size = seen.shape
+        layout = CSRLayout(
+            indptr=torch.arange(0, rows * size + 1, size),
+            indices=seen.flatten(),
+            num_src=capacity,
+            dst_lengths=torch.ones(rows, dtype=torch.int64),
+            src_lengths=torch.tensor([capacity]),
+            _facts={"empty_rows": 0},
         )
+        super().__init__(layout.to(device), cross_layout=cross_layout, encoded=decoder.encoded)
         self._decoder, self._paths = decoder, paths.to(device)
 
     def any_active(self, count: int) -> bool:
@@ -198,19 +200,6 @@ class _NewestTokens(Store):
         taps = paths[:, -transition.kernel_size :]
         missing = transition.kernel_size - taps.shape[1]
         return transition.convolve(pad(cache.at(self.step)[taps], (0, 0, missing, 0)))
-
-
-def _edges_from(sources: Tensor, num_src: int) -> CSRLayout:
-    """Return a layout in which destination `i` attends to the nodes `sources[i]`."""
-    rows, size = sources.shape
-    return CSRLayout(
-        indptr=torch.arange(0, rows * size + 1, size),
-        indices=sources.flatten(),
-        num_src=num_src,
-        dst_lengths=torch.ones(rows, dtype=torch.int64),
-        src_lengths=torch.tensor([num_src]),
-        _facts={"empty_rows": 0},
-    )
 
 
 class StepCache:

@@ -84,8 +84,15 @@ class UniversalGraphTransformer(AdaptiveModel):
         has_norm = config.input_norm and config.num_feats > 0
         self.input_norm = nn.LayerNorm(config.d_model) if has_norm else nn.Identity()
         plain = config.layer == "attention" and config.messages == "none" and not config.edge_feats
-        other = None if plain else partial(_neighbour_layer, config)
-        self.encoder = make_recurrence(config, attention_layer=other, **_state_options(config))
+        options: dict[str, Any] = {}
+        if not plain:
+            options["attention_layer"] = partial(_neighbour_layer, config)
+        if config.quantize:
+            options["quantize"] = Quantized(config.quantize, config.quantize_noise)
+        if config.initial_noise:
+            later = [InputNoise(config.noise, config.noise_on)] if config.noise else []
+            options["noise"] = [InputNoise(config.initial_noise, "first"), *later]
+        self.encoder = make_recurrence(config, **options)
         if config.depth_modulus:
             self.auxiliary = nn.Linear(config.d_model, config.depth_modulus)
         if config.answer_at == "edge":
@@ -252,13 +259,9 @@ class UniversalGraphTransformer(AdaptiveModel):
             "graph": [1] * len(nodes),
             "edge": [graph.edges.shape[1] for graph in group],
         }[at]
-        parts = zip(
-            group,
-            output.logits.float().cpu().split(answers),
-            output.ponder.steps.cpu().split(nodes),
-            strict=True,
-        )
-        return [self._prediction(*each) for each in parts]
+        logits = output.logits.float().cpu().split(answers)
+        steps = output.ponder.steps.cpu().split(nodes)
+        return [*map(self._prediction, group, logits, steps)]
 
     def _prediction(self, graph: GraphInput, logits: Tensor, steps: Tensor) -> GraphPrediction:
         labels: list[Any] = []
@@ -382,14 +385,3 @@ def _register_recurrence(config: UniversalGraphTransformerConfig) -> AdaptiveRec
         step_signal=None,
         inject_input=True,
     )
-
-
-def _state_options(config: UniversalGraphTransformerConfig) -> dict[str, Any]:
-    """Return a dictionary with the arguments `quantize` and `noise` of `AdaptiveRecurrence`."""
-    options: dict[str, Any] = {}
-    if config.quantize:
-        options["quantize"] = Quantized(config.quantize, config.quantize_noise)
-    if config.initial_noise:
-        later = [InputNoise(config.noise, config.noise_on)] if config.noise else []
-        options["noise"] = [InputNoise(config.initial_noise, "first"), *later]
-    return options

@@ -61,17 +61,13 @@ class SentenceNodes:
             )
         nodes = graph.batch_num_nodes(side)
         lengths = torch.repeat_interleave(nodes)[is_token].bincount(minlength=len(nodes))
-        expected = lengths
-        if topology.has_extra_nodes:
-            expected = lengths + topology.extra_nodes(lengths)
-        if not torch.equal(expected, nodes):
+        if not torch.equal(lengths + topology.extra_nodes(lengths), nodes):
             raise ValueError(
                 f"the {side} nodes of the graph do not fit the model's topology "
                 f"{str(topology)!r}: make the graph with the model's own sentence_graph"
             )
         layout = as_layout(graph, (ENCODE if side == "source" else DECODE)[1])
-        if layout.has_empty_rows:
-            raise _without_in_edge(topology, layout)
+        _check_in_edges(topology, layout)
         return cls(topology, lengths, data["token"][is_token], data["position"], layout)
 
     def first_states(self, embedded: Tensor) -> Tensor:
@@ -107,8 +103,7 @@ def _edges(settings: tuple[Topology, bool], lengths: Tensor) -> tuple[EdgeLayout
     """Return the edges and the positions of the nodes of sentences."""
     topology, causal = settings
     layout = causal_layout(topology, lengths) if causal else topology.layout(lengths)
-    if layout.has_empty_rows:
-        raise _without_in_edge(topology, layout)
+    _check_in_edges(topology, layout)
     return layout, node_positions(topology, lengths)
 
 
@@ -125,9 +120,10 @@ def _make_once(make: Callable[..., Any], settings: Hashable, *sizes: tuple[int, 
         return make(settings, *map(torch.tensor, sizes))
 
 
-def _without_in_edge(topology: Topology, layout: EdgeLayout) -> ValueError:
-    node, first = int((layout.in_degrees == 0).nonzero()[0]), starts(layout.dst_lengths)
-    return no_in_edge(topology, node - int(first[first <= node].max()))
+def _check_in_edges(topology: Topology, layout: EdgeLayout) -> None:
+    if layout.has_empty_rows:
+        node, first = int((layout.in_degrees == 0).nonzero()[0]), starts(layout.dst_lengths)
+        raise no_in_edge(topology, node - int(first[first <= node].max()))
 
 
 def no_in_edge(topology: Topology, node: int) -> ValueError:
