@@ -78,7 +78,7 @@ def _run(ctx: Any, tensors: Sequence[Any], known: dict[str, Any]) -> None:
     by_edge = bias is not None or ctx.more["drop"] is not None
     width = max(each[0].shape[2], each[2].shape[2])
     edges = edges_of(ctx.layout, width, by_edge=by_edge, both="to_out" in known)
-    known |= {"step": 1, "last_step": 1}
+    known |= {"step": 1, "next_number": None}
     with torch.cuda.device_of(each[0]):
         for launch in launches_of(each, edges, known, bias=bias, **ctx.more):
             launch()

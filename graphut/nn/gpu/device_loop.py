@@ -1,4 +1,4 @@
-"""A recurrence on a GPU whose host never learns how many nodes are active; its gradient."""
+"""A recurrence on a GPU whose host asks every few steps whether a node is active; its gradient."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, cast

@@ -29,6 +29,7 @@ from graphut.nn.gpu.settings import NORMS, PLACES, Settings
 from graphut.nn.gpu.weights import Weights
 
 GROUP = 1024  # nodes whose active ones are counted together
+CHUNK = 8  # steps whose launches are made together; between two chunks the host waits
 ALIGNED = 4  # int32 in 16 bytes, for which one variant of a kernel is compiled
 PROGRAMS = 256  # of a kernel that loops over rows, or over parts of a weight's gradient
 ALL = slice(None)  # all steps
@@ -38,10 +39,12 @@ Tensors = Mapping[str, Tensor]  # by their names in `graphut.nn.gpu.device_loop`
 
 
 class Program:
-    """The launches of a recurrence, forward and backward, and the tensors that they read and write.
+    """The launches of a recurrence, and the tensors that they read and write.
 
     All tensors have the full size, and the launches read the numbers of sources, of destinations
-    and of active nodes on the device. `inputs` are the tensors that `load` fills.
+    and of active nodes on the device. `inputs` are the tensors that `load` fills. `forward` and
+    `backward` have a list of launches for each `CHUNK` of steps. The list that must precede the
+    others of the backward pass is the last.
     """
 
     def __init__(self, settings: Settings, inputs: Tensors) -> None:
@@ -70,15 +73,17 @@ class Program:
             self._allocate_gradients()
         self.shared = self._shared()
         steps = range(1, settings.max_steps + 1)
-        self.forward: list[Any] = [self.weights.prepare]
-        self.forward += [launch for t in steps for launch in self._forward(t)]
-        self.backward: list[Any] = []
+        chunks = [steps[first : first + CHUNK] for first in range(0, len(steps), CHUNK)]
+        rows = [self.steps[name] for name in ("active", "number")]  # 0 in steps that are not made
+        self.forward: list[list[Any]] = [[x for t in c for x in self._forward(t)] for c in chunks]
+        self.forward[0][:0] = [partial(torch._foreach_zero_, rows), self.weights.prepare]
+        self.backward: list[list[Any]] = []
         if settings.learns:
             zeros = [x for name, x in (self.parts | self.whole).items() if name in ADDED]
-            self.backward.append(partial(torch._foreach_zero_, zeros))
-            self.backward += [launch for t in reversed(steps) for launch in self._backward(t)]
-            self.backward += map(self._weight_gradient, self.products)
-            self.backward.append(partial(self.weights.collect, self.parts))
+            self.backward = [[x for t in reversed(c) for x in self._backward(t)] for c in chunks]
+            self.backward[0] += map(self._weight_gradient, self.products)
+            self.backward[0].append(partial(self.weights.collect, self.parts))
+            self.backward.append([partial(torch._foreach_zero_, zeros)])
         kinds = (self.inputs, self.whole, self.steps, self.parts)
         self.nbytes = sum(x.nbytes for kind in kinds for x in kind.values())  # at most
 
@@ -86,6 +91,10 @@ class Program:
         """Copy the inputs of a call; those by node may have fewer rows."""
         own = [x[: len(inputs[name])] for name, x in self.given.items()]
         copy_by_dtype(own, [inputs[name] for name in self.given])
+
+    def is_active_after(self, chunks: int) -> bool:
+        """Return whether a node is active after the first chunks of the forward pass."""
+        return bool(self.whole["going"][chunks * CHUNK + 1].any())
 
     # Tensors.
 
@@ -179,6 +188,10 @@ class Program:
     def _step(self, t: int) -> Any:
         return named(Step, {name: x[t - 1] for name, x in self.steps.items()})
 
+    def _next_number(self, t: int) -> Tensor | None:
+        """Return the number of rows of the step after step `t`, or None if it is the last."""
+        return None if t == self.settings.max_steps else self.steps["number"][t]
+
     # In the following, `at` is the index of a step, or `ALL`.
 
     def _norm(self, value: str, at: Any) -> Norm | None:
@@ -255,7 +268,7 @@ class Program:
         if settings.learns:
             settled = None if prefix else whole["settled"]
             own |= {"settled": settled, "stored_size": len(table)}
-        known: dict[str, Any] = {"step": t, "last_step": settings.max_steps}
+        known: dict[str, Any] = {"step": t, "next_number": self._next_number(t)}
         known |= {"out": steps[f"{prefix}mixed"], "softmax": steps[f"{prefix}softmax"]}
         if backward:
             to_table = whole["to_encoded"] if prefix else self.steps["to_table"][0]
@@ -310,9 +323,7 @@ class Program:
 
     def _end(self, kernel: Any, t: int, value: str, **own: Any) -> Launch:
         """Return a launch for the gradient of a sum and of its LayerNorm."""
-        is_last = t == self.settings.max_steps
-        own |= {"next_number": None if is_last else self.steps["number"][t]}
-        own |= {"norm": self._norm(value, t - 1)}
+        own |= {"next_number": self._next_number(t), "norm": self._norm(value, t - 1)}
         own |= {"norm_parts": self.whole.get(f"{self.norms[value]}_parts")}
         own |= {"grad": self.whole["passed"], "sums": self.steps[value][t - 1]}
         return self._launch(kernel, t, (self.programs,), **own)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from threading import RLock
@@ -84,7 +84,7 @@ class Kept:
     def __init__(self, key: Hashable, program: Program) -> None:
         self.key, self.program = key, program
         kinds = program.forward, program.backward
-        self.forward, self.backward = (Replay(each, program.settings) for each in kinds)
+        self.forward, self.backward = ([Replay(x, program.settings) for x in k] for k in kinds)
 
 
 idle: list[Kept] = []  # programs that no call uses; the last are the latest
@@ -122,21 +122,30 @@ class Lease:
         self._kept, self.program = found, found.program
 
     def run(self) -> None:
-        """Make the launches of the forward pass.
+        """Make the launches of the forward pass, until no node is active.
 
-        The first time, those of the backward pass follow, with any gradients: if one of them fails,
-        the general loop can still run.
+        The first time all are made, and those of the backward pass follow, with any gradients: if
+        one of them fails, the general loop can still run.
         """
-        assert self._kept is not None
-        tries_backward = not (self._kept.backward.has_run or INTERPRETED)
-        self._make(self._kept.forward, *[self._kept.backward] * tries_backward)
+        kept = self._kept
+        assert kept is not None
+        self._make(self._until_halted(kept))
+        if not (INTERPRETED or all(each.has_run for each in kept.forward + kept.backward)):
+            self._make(kept.forward[self._made :] + kept.backward[::-1])
+
+    def _until_halted(self, kept: Kept) -> Iterator[Replay]:
+        for self._made, replay in enumerate(kept.forward, 1):
+            yield replay
+            if self._made < len(kept.forward) and not kept.program.is_active_after(self._made):
+                break
 
     def run_backward(self) -> None:
-        """Make the launches of the backward pass."""
+        """Make the launches of the backward pass, for the steps of the forward pass."""
         assert self._kept is not None
-        self._make(self._kept.backward)
+        begin, chunks = self._kept.backward[-1], self._kept.backward[: self._made]
+        self._make([begin, *reversed(chunks)])
 
-    def _make(self, *replays: Replay) -> None:
+    def _make(self, replays: Iterable[Replay]) -> None:
         """Make launches; if they fail or are interrupted, the program is not given back."""
         kept, self._kept = self._kept, None
         try:

@@ -1,4 +1,5 @@
 import copy
+from collections import Counter
 from typing import Any
 from weakref import WeakSet
 
@@ -63,17 +64,18 @@ def numbers(found: list[Tensor]) -> list[Tensor]:
     return [(x.numbers if isinstance(x, DeviceTensor) else x).clone() for x in found]
 
 
-def same_as_dense(case: Case) -> StandIn:
-    """Compare a program with the dense reference, and return the launches."""
-    case = case.to(torch.float32)
-    expected = case.run(dense_recurrence)
+def same_as_dense(*cases: Case) -> StandIn:
+    """Compare programs with the dense reference, and return the launches."""
+    cases = tuple(case.to(torch.float32) for case in cases)
+    references = [case.run(dense_recurrence) for case in cases]
     with gpu_stand_in() as gpu:
-        found = numbers(results(case.to("cuda")))
+        results_of_all = [numbers(results(case.to("cuda"))) for case in cases]
     assert {"advance", "finish", "weight_gradient"} <= {name for name, _ in gpu.launches}
-    assert_same(found[:4], expected[:4], 1e-5)
-    # All gradients together: terms of a single one may cancel each other in float32.
-    joined = (torch.cat([x.flatten() for x in each[4:]]) for each in (found, expected))
-    assert relative_error(*joined) <= 1e-5
+    for found, expected in zip(results_of_all, references, strict=True):
+        assert_same(found[:4], expected[:4], 1e-5)
+        # All gradients together: terms of a single one may cancel each other in float32.
+        joined = (torch.cat([x.flatten() for x in each[4:]]) for each in (found, expected))
+        assert relative_error(*joined) <= 1e-5
     return gpu
 
 
@@ -245,6 +247,20 @@ def test_launches_do_not_depend_on_the_nodes_that_halt(
             assert names.count("finish") == 2
             sequences.append((gpu.calls[:], names))
     assert all(sequence == sequences[0] for sequence in sequences)
+
+
+@pytest.mark.parametrize("modes", [{}, {"halted": "frozen", "norm": "pre", "form": "decoder"}])
+def test_chunks_of_steps_end_when_no_node_is_active(
+    modes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that is used again reads no rows of steps that it skips."""
+    monkeypatch.setattr(program, "CHUNK", 2)
+    depths = [5, 1, 3, 1], [1, 4, 2, 1], [1, 1, 1, 1], [3, 1, 2, 5]
+    gpu = same_as_dense(*(small(each, max_steps=5, **modes) for each in depths))
+    counts = Counter(name for name, _ in gpu.launches)
+    assert counts["finish"] == counts["finish_backward"] == 5 + 4 + 2 + 5
+    assert sum(wait.line.startswith("nn/gpu/program.py") for wait in gpu.waits) == 2 + 2 + 1 + 2
+    assert len(replay.idle) == 1
 
 
 def test_a_step_costs_few_launches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -216,7 +216,7 @@ def test_mode(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         with gpu.mode(name):
             device.clear()
             assert_same(numbers([call()]), numbers([expected]), 1e-6)
-            replayed = [each.forward._replay for each in replay.idle]
+            replayed = [each.forward[0]._replay for each in replay.idle]
         ran = {launch for launch, _ in device.launches}
         assert ("finish" in ran) == (name != "off") and replayed[0].replayed == 1 + (
             name == "graphs"

@@ -6,7 +6,7 @@ code for arguments that are `None`. Most arguments are named tuples of `graphut.
 - `call`: `KernelCall`; `edges`: `CSREdges` or `IntervalTables`; `sizes`: `TileSizes`;
 - `out`: `Heads` by row; `softmax`: see `load_softmax`;
 - `to_x`: the gradient of `x`; `delta`: `out . to_out` by row and head;
-- `step`, `last_step`: see `table_row`.
+- `step`, `next_number`: see `table_row` and `goes_on`.
 
 These modules do without `from __future__ import annotations`: the interpreter of Triton recognises
 constants by the annotations of arguments, and may not understand strings. As usual in Triton, other

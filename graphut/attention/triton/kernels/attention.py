@@ -262,9 +262,9 @@ def attention_query(call, edges, sizes, step, most, out, to_out, softmax, delta,
         store_tile(to_query, head, row, mask, acc * call.scale)
 
 
-@triton.jit(do_not_specialize=["step", "last_step", "most"])
+@triton.jit(do_not_specialize=["step", "most"])
 def attention_source(
-    call, edges, sizes, step, last_step, most, to_out, softmax, delta, to_key, to_value
+    call, edges, sizes, step, next_number, most, to_out, softmax, delta, to_key, to_value
 ):
     """Write the gradients of keys and values, summed over the rows in order (without atomics).
 
@@ -305,7 +305,7 @@ def attention_source(
             to_k += weighted_sums(to_scores, q, sizes)
     to_k *= call.scale
     if call.is_stored:
-        kept = goes_on(call, source, inside, step, last_step)
+        kept = goes_on(call, source, inside, step, next_number)
         to_k += load_tile(to_key, head, at, kept)
         to_v += load_tile(to_value, head, at, kept)
     store_tile(to_key, head, at, inside, to_k)

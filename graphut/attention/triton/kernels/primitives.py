@@ -84,9 +84,11 @@ def table_row(call, source, mask, step):
 
 
 @triton.jit
-def goes_on(call, source, mask, step, last_step):
-    """Return which sources have the same key and value in the next step, if there is one."""
-    kept = mask & (source * 0 + step < last_step)
+def goes_on(call, source, mask, step, next_number):
+    """Return which sources have the same key and value in the next step, if it has rows."""
+    kept = mask & (source < 0)
+    if next_number is not None:
+        kept = mask & (source * 0 + tl.load(next_number) > 0)
     if call.settled is not None:
         kept &= tl.load(call.settled + source, mask=mask, other=0) <= step
     return kept
