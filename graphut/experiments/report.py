@@ -27,7 +27,6 @@ from graphut.experiments.messages import (
     three_digits,
 )
 from graphut.experiments.mistakes import worst_examples, wrong_choices
-from graphut.experiments.tasks import TASKS
 from graphut.experiments.tasks.base import in_batches
 from graphut.experiments.training import Run, TrainingConfig, run_files
 from graphut.experiments.training.evaluation import Progress, progress_bar
@@ -44,52 +43,12 @@ _LONGEST_TEXT = 100  # characters, in a table
 _Content = dict[str, Any]  # a table or a picture, as the template reads it
 
 
-@dataclass(frozen=True)
-class Setup:
-    """The task, the preset and the options with which `graphut train` repeats a run."""
-
-    task: str  # a key of `TASKS`: a name, or a file
-    preset: str | None  # one of the task's presets; `None` if it has no presets
-    options: Mapping[str, Any]  # that differ from the preset; paths begin with `DATA/`
-    seed: int
-    imports: Sequence[str]  # modules with the user's own task, topology or rule
-
-    @classmethod
-    def of(cls, task: str, values: Mapping[str, Any], imports: Sequence[str] = ()) -> Setup:
-        """Return the setup of a run, with the preset that needs the fewest further options.
-
-        In paths, `DATA/` replaces the folder. An option that is missing in `values`, because the
-        run is older, has its default.
-        """
-        kind = TASKS[task]
-        # In the order of `train --help`.
-        options = [
-            each for part in (kind, TrainingConfig, kind.config_kind) for each in fields(part)
-        ]
-        usual = {each.name: each.default for each in options if each.name not in kind.from_data}
-        values = {**usual, **{name: _without_folder(x) for name, x in values.items()}}
-        setups, presets = [], list[str | None](kind.presets) or [None]
-        for preset in presets:
-            given = {**usual, **(kind.presets[preset] if preset else {}), "seed": values["seed"]}
-            changed = {name: x for name, x in values.items() if x != given[name]}
-            setups.append(cls(task, preset, changed, values["seed"], imports))
-        return min(setups, key=lambda setup: len(setup.options))
-
-    def command(self) -> str:
-        """Return the `graphut train` command line that repeats the run."""
-        preset = ["--preset", self.preset] if self.preset else []
-        start = ["graphut", "train", self.task, *preset, *option_words(self.options)]
-        end = ["--seed", str(self.seed), "--out", "RUN", *import_words(self.imports)]
-        return shlex.join([*start, *end])
-
-
 def option_words(options: Mapping[str, Any]) -> list[str]:
     """Return a list of command-line words for options, such as `["--epochs", "3"]`."""
     words = []
     for name, value in options.items():
-        is_switch = isinstance(value, bool)
         words.append(flag(f"no_{name}" if value is False else name))
-        words += [] if is_switch else [str(value)]
+        words += [] if isinstance(value, bool) else [str(value)]
     return words
 
 
@@ -123,9 +82,33 @@ class RunRecord:
             return cls(run, weights, progress, lines[-1]["accuracy"])
 
     @cached_property
-    def setup(self) -> Setup:
-        """The task, the preset, and the options that differ from the preset."""
-        return Setup.of(self.run.task_name, self.run.options, self.run.imports)
+    def setup(self) -> tuple[str | None, Mapping[str, Any]]:
+        """The preset that needs the fewest further options, and these options.
+
+        The preset is None if the task has none. In paths, `DATA/` replaces the folder. An option
+        that is missing in the run, because the run is older, has its default.
+        """
+        kind = self.run.kind
+        # In the order of `train --help`.
+        options = [
+            each for part in (kind, TrainingConfig, kind.config_kind) for each in fields(part)
+        ]
+        usual = {each.name: each.default for each in options if each.name not in kind.from_data}
+        values = {**usual, **{name: _without_folder(x) for name, x in self.run.options.items()}}
+        setups, presets = [], list[str | None](kind.presets) or [None]
+        for preset in presets:
+            given = {**usual, **(kind.presets[preset] if preset else {}), "seed": values["seed"]}
+            setups.append((preset, {name: x for name, x in values.items() if x != given[name]}))
+        return min(setups, key=lambda setup: len(setup[1]))
+
+    @property
+    def command(self) -> str:
+        """The `graphut train` command line that repeats the run."""
+        run, (preset, options) = self.run, self.setup
+        words = ["graphut", "train", run.task_name]
+        words += ["--preset", preset] if preset else []
+        words += [*option_words(options), "--seed", str(run.training.seed), "--out", "RUN"]
+        return shlex.join([*words, *import_words(run.imports)])
 
     @property
     def end(self) -> str | None:
@@ -172,13 +155,13 @@ class RunRecord:
         self, name: str, options: Mapping[str, Any], evaluation: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Return a CSV row, by column, for the evaluation of test set `name` with `options`."""
-        progress = self.progress
+        progress, (preset, changed) = self.progress, self.setup
         assert progress.best is not None  # an epoch is complete
         return {
-            "task": self.setup.task,
-            "preset": self.setup.preset,
-            "options": shlex.join(option_words(self.setup.options)),
-            "seed": self.setup.seed,
+            "task": self.run.task_name,
+            "preset": preset,
+            "options": shlex.join(option_words(changed)),
+            "seed": self.run.training.seed,
             "set": name,
             "eval_options": shlex.join(option_words(options)),
             **{key: x for key, x in evaluation.items() if not isinstance(x, (list, dict))},
@@ -217,17 +200,20 @@ def run_report(run: Run, device: torch.device) -> str:
         for key, rows in evaluation.items()
         if key.startswith("by_") and rows
     ]
-    seconds, options = record.progress.seconds, record.setup.options.items()
-    command = record.setup.command()
+    seconds, (preset, options) = record.progress.seconds, record.setup
+    command = record.command
     templates = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     return templates.get_template("report.html").render(
         record=record,
+        preset=preset,
         meaning=meaning_of(type(task)),
         duration=f"{three_digits(seconds / 60)} minutes",
-        options=_table("Options", ["option", "value"], ((name, str(x)) for name, x in options)),
+        options=_table(
+            "Options", ["option", "value"], ((name, str(x)) for name, x in options.items())
+        ),
         curves=[*_curves(run)],
         results=_table("Metrics", head, results),
         meanings=metrics,

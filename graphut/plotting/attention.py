@@ -12,7 +12,6 @@ from graphut.models.checked_config import cut
 from graphut.plotting.figure import draw_cells, name_ticks, new_figure, spacing
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
 _LONGEST = 24
@@ -55,13 +54,19 @@ def draw_attention(
         )
     steps, heads = weights.shape[:2]
     weights = weights.detach().float().cpu()
-    named = [[cut(str(name), _LONGEST) for name in names] for names in (queries, keys)]
+    weights = weights.masked_fill(weights == 0, torch.nan)
+    named_queries, named_keys = (
+        [cut(str(name), _LONGEST) for name in names] for names in (queries, keys)
+    )
     if figure is None:
         figure = new_figure(*attention_size(weights, queries, keys))
     panels = figure.subplots(steps, heads, squeeze=False)
     for step, row in enumerate(panels):
         for head, axes in enumerate(row):
-            _draw_matrix(axes, weights[step, head], *named)
+            draw_cells(axes, weights[step, head], numbers=False)
+            width, height = spacing(axes, len(keys), len(queries))
+            name_ticks(axes.xaxis, named_keys, width)
+            name_ticks(axes.yaxis, named_queries, height)
             axes.set_title(f"head {head + 1}" if step == 0 and heads > 1 else "", size=9)
             axes.set_ylabel(f"step {step + 1}" if head == 0 else "", size=9)
             axes.spines[:].set_visible(False)
@@ -80,10 +85,3 @@ def attention_size(
     longest = max(len(queries), len(keys))
     side = min(max(1.6, 0.15 * longest), 4.0)
     return 1.4 + heads * side, 0.9 + steps * side
-
-
-def _draw_matrix(axes: Axes, weights: Tensor, queries: list[str], keys: list[str]) -> None:
-    draw_cells(axes, weights.masked_fill(weights == 0, torch.nan), numbers=False)
-    width, height = spacing(axes, len(keys), len(queries))
-    name_ticks(axes.xaxis, keys, width)
-    name_ticks(axes.yaxis, queries, height)

@@ -50,7 +50,7 @@ def test_run_report_has_the_numbers_of_the_record(runs: dict[str, Path]) -> None
     assert rows == expected
     assert f"{record.weights:,} weights" in page.text
     assert f"epoch {record.progress.best_epoch} of 2" in page.text and "4 updates" in page.text
-    assert record.setup.command() in page.text
+    assert record.command in page.text
 
 
 def test_run_report_shows_the_first_answers_and_the_worst(runs: dict[str, Path]) -> None:

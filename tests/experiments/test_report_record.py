@@ -29,7 +29,7 @@ def test_run_record_of_a_folder(runs: dict[str, Path]) -> None:
     record = RunRecord.of(run)
     lines = read_metrics(runs["fixed"] / METRICS)
     command = "graphut train sort --preset fixed --max-steps 1 --seed 0 --out RUN"
-    assert record.setup.command() == command
+    assert record.command == command
     assert record.weights == sum(p.numel() for p in run.model().parameters())
     progress = record.progress
     assert (progress.epoch, progress.update) == (2, 4) == (len(lines), lines[-1]["update"])
@@ -68,7 +68,7 @@ def test_run_record_names_no_folder_of_this_machine(tmp_path: Path) -> None:
     argv = ["train", "char-lm", "--data", str(text), "--window", "8", "--epoch-size", "8"]
     assert main([*argv, "--epochs", "1", "--device", "cpu", "--out", str(folder)]) == 0
     record = record_of(folder)
-    assert "--data DATA/input.txt" in (command := record.setup.command())
+    assert "--data DATA/input.txt" in (command := record.command)
     assert str(tmp_path) not in str([command, record.row("test", {}, {})])
 
 

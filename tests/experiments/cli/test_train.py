@@ -39,7 +39,7 @@ def test_train_repeats_a_run_by_its_command(tmp_path: Path) -> None:
     first, again = tmp_path / "first", tmp_path / "again"
     halting = ["--dropout", "0.1", "--halting-bias=-1e-05", "--evaluation-rule", "convergence"]
     assert main(["train", "sort", *TINY, *halting, "--seed", "3", "--out", str(first)]) == 0
-    command = RunRecord.of(Run.open(first)).setup.command()
+    command = RunRecord.of(Run.open(first)).command
     words = shlex.split(command.replace(" RUN", f" {again}"))
     assert main([*words[1:], "--device", "cpu"]) == 0
     assert_same_run(again, first)

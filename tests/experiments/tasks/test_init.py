@@ -74,7 +74,7 @@ def test_run_remembers_the_file_of_its_task(
     ):
         assert main(command) == 0
     assert Run.open("run").task_name == "one.py"
-    command = RunRecord.of(Run.open("run")).setup.command()
+    command = RunRecord.of(Run.open("run")).command
     assert command.startswith("graphut train one.py --preset small")
     capsys.readouterr()
     Path("one.py").unlink()
