@@ -17,11 +17,7 @@ from graphut.models.decoders import EncodedSource
 from graphut.models.generative_model import GenerativeModel
 from graphut.models.layer_builders import make_recurrence
 from graphut.models.outputs import Generation, SequenceOutput
-from graphut.models.sentence_nodes import (
-    SentenceNodes,
-    kept_for_small_batches,
-    restart_positions,
-)
+from graphut.models.sentence_nodes import SentenceNodes, kept_for_small_batches, restart_positions
 from graphut.nn import Ponder
 from graphut.sentences import (
     Sentences,

@@ -9,13 +9,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from graphut.experiments.tasks.base import (
-    PARTS,
-    DrawnTask,
-    GraphTask,
-    LabelledGraph,
-    whole_numbers,
-)
+from graphut.experiments.tasks.base import PARTS, DrawnTask, GraphTask, LabelledGraph, whole_numbers
 from graphut.experiments.tasks.presets import BFS, DIJKSTRA, DISTANCE, GRAPH_PROBLEM, PATH, REACH
 from graphut.experiments.tasks.random_graphs import (
     FAMILIES,
