@@ -122,7 +122,6 @@ class PrefixDecoder(TokenDecoder):
         return layout, torch.cat([parts[each] for each in self.sentences.tolist()]).to(device)
 
 
-@dataclass(eq=False)
 class CachedDecoder(TokenDecoder):
     """A decoder with a cache; on stable topologies its results are those of `PrefixDecoder`."""
 

@@ -6,7 +6,6 @@ have the names of the `.npy` files that `graphut train graphs` reads.
 
 from __future__ import annotations
 
-import re
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
@@ -59,16 +58,6 @@ def is_missing(value: Any) -> bool:
     if isinstance(value, list):
         return all(map(is_missing, value))
     return is_empty(value) or str(value).strip().lower() == "nan"
-
-
-def name_of(value: Any, what: str, remedy: str = "") -> str | None:
-    """Return a value as text without spaces: "3" for 3.0, and None for "", -1 or NaN."""
-    if isinstance(value, list | dict):
-        raise ValueError(f"{what} must be one name or number{remedy}; got {value!r:.80}")
-    text = "" if is_missing(value) else "_".join(str(value).split())
-    # pandas writes integers as real numbers if some are missing.
-    text = re.sub(r"^(-?\d+)\.0$", r"\1", text)
-    return None if text in ("", "-1") else text
 
 
 def row_of_numbers(value: Any) -> list[float] | None:
@@ -209,11 +198,6 @@ class ParsedGraph(NamedTuple):
     def num_feats(self) -> int:
         """The number of features of a node; 0 if nodes have kinds (categories)."""
         return 0 if isinstance(self.nodes, list) else self.nodes.shape[1]
-
-    @property
-    def num_edge_feats(self) -> int:
-        """The number of features of an edge."""
-        return 0 if self.feats is None else self.feats.shape[1]
 
     def encoded(
         self,

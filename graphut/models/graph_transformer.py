@@ -15,12 +15,7 @@ from graphut.attention.ragged import row_log_sums
 from graphut.models.adaptive_model import AdaptiveModel
 from graphut.models.config import UniversalGraphTransformerConfig
 from graphut.models.graph_columns import GraphInput
-from graphut.models.graph_inputs import (
-    JoinedGraphs,
-    as_input,
-    graph_list,
-    until_quiescent,
-)
+from graphut.models.graph_inputs import JoinedGraphs, as_input, graph_list, until_quiescent
 from graphut.models.layer_builders import make_attention, make_recurrence
 from graphut.models.outputs import GraphOutput, GraphPrediction
 from graphut.nn import (
@@ -83,10 +78,7 @@ class UniversalGraphTransformer(AdaptiveModel):
             self.embedding = nn.Embedding(config.num_kinds, config.d_model)
         has_norm = config.input_norm and config.num_feats > 0
         self.input_norm = nn.LayerNorm(config.d_model) if has_norm else nn.Identity()
-        plain = config.layer == "attention" and config.messages == "none" and not config.edge_feats
-        options: dict[str, Any] = {}
-        if not plain:
-            options["attention_layer"] = partial(_neighbour_layer, config)
+        options: dict[str, Any] = {"attention_layer": partial(_neighbour_layer, config)}
         if config.quantize:
             options["quantize"] = Quantized(config.quantize, config.quantize_noise)
         if config.initial_noise:

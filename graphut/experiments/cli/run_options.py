@@ -149,10 +149,6 @@ _COMMANDS: dict[str, type[CheckedConfig]] = {
 }
 
 
-_READ_MODELS = ("generate", "predict", "show")
-"""The commands that also read a folder of `save_pretrained`; the others need a run."""
-
-
 def read_options(command: str, argv: Sequence[str]) -> Namespace:
     """Parse and check the options of a command, such as `eval` or `generate`.
 
@@ -170,7 +166,9 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
     options: Namespace = parser.parse_args(argv)
     vars(options).update(vars(build(kind, vars(options))))
     if "folder" in options:
-        options.run = (open_model if command in _READ_MODELS else Run.open)(options.folder)
+        # These commands also read a folder of `save_pretrained`; the others need a run.
+        reads_models = command in ("generate", "predict", "show")
+        options.run = open_model(options.folder) if reads_models else Run.open(options.folder)
         _check_run(command, options, options.run)
     return options
 

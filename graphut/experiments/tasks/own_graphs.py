@@ -89,8 +89,8 @@ class Graphs(GraphTask):
 
     @property
     def edge_feats(self) -> int:
-        widths = (file.graph.num_edge_feats for file in self._files)
-        return next(filter(None, widths), 0)
+        feats = (file.graph.feats for file in self._files)
+        return next((rows.shape[1] for rows in feats if rows is not None and rows.shape[1]), 0)
 
     def load(self, part: str) -> list[LabelledGraph]:
         """Return the graphs that have labels in `part`, such as "train", without other labels."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +25,6 @@ from graphut.models.graph_columns import (
     as_list,
     indices_of,
     is_missing,
-    name_of,
     number_rows,
     read_mask,
     row_of_numbers,
@@ -167,9 +167,20 @@ def read_labels(column: Column, target: str) -> Labels:
 
 
 def _class(value: Any) -> str | None:
-    """Return the name of a class, or None if missing; raise `ValueError` for a real number."""
-    name = name_of(value, "a label", ", or pass --target values")
-    if name and any(isfinite(x) and not x.is_integer() for x in row_of_numbers(value) or ()):
+    """Return the name of a class, such as "3" for 3.0, without spaces; None for "", -1 or NaN.
+
+    Raise `ValueError` for a real number.
+    """
+    if isinstance(value, list | dict):
+        raise ValueError(
+            f"a label must be one name or number, or pass --target values; got {value!r:.80}"
+        )
+    name = "" if is_missing(value) else "_".join(str(value).split())
+    # pandas writes integers as real numbers if some are missing.
+    name = re.sub(r"^(-?\d+)\.0$", r"\1", name)
+    if name in ("", "-1"):
+        return None
+    if any(isfinite(x) and not x.is_integer() for x in row_of_numbers(value) or ()):
         raise ValueError(
             f"a label is {value}, a real number, but the target is a class: pass --target values "
             "to predict numbers, or give each node or graph the name or number of a class"

@@ -184,16 +184,12 @@ class Trainer:
             model.save_pretrained(self.folder)
         run_files.append_metrics(self.folder / run_files.METRICS, metrics)
         self._save_checkpoint()
-        self._report_epoch(totals, str(evaluation))
+        has_ended = progress.end(self.config) is not None
+        if progress.epoch == 1 or has_ended or progress.epoch % ceil(_REPORTED / self.updates) == 0:
+            validation = fill(f"  validation: {evaluation}", 80, subsequent_indent="    ")
+            self.report(f"epoch {progress.epoch}: {totals}\n{validation}")
         if self.on_epoch is not None:
             self.on_epoch(metrics)
-
-    def _report_epoch(self, totals: Totals, evaluation: str) -> None:
-        epoch, has_ended = self.progress.epoch, self.progress.end(self.config) is not None
-        if epoch > 1 and not has_ended and epoch % ceil(_REPORTED / self.updates):
-            return
-        validation = fill(f"  validation: {evaluation}", 80, subsequent_indent="    ")
-        self.report(f"epoch {epoch}: {totals}\n{validation}")
 
     def _save_checkpoint(self) -> None:
         save_checkpoint(self.folder / run_files.CHECKPOINT, self._state, self.progress.epoch)

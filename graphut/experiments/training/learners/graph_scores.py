@@ -98,12 +98,6 @@ class GraphScores:
             if (nodes := (self.depth >= low) & (self.depth < high)).any()
         ]
 
-    def activity(self) -> dict[str, Any]:
-        """Return the most rounds and the share of quiescent graphs, with `EventDriven` alone."""
-        if self.rounds is None or self.quiescent is None:
-            return {}
-        return {"rounds": int(self.rounds.max()), "quiescent": float(self.quiescent.mean())}
-
     def _means(self, nodes: Column) -> dict[str, Any]:
         correct = self.correct[nodes & ~np.isnan(self.correct)]
         accuracy = float(correct.mean()) if correct.size else None

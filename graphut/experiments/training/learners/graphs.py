@@ -15,11 +15,7 @@ from graphut.experiments.tasks.raw_graph import RawGraph, keep_labels
 from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.generation import Answer, Choice, PonderedPart
 from graphut.experiments.training.learners import Learner, Outcome
-from graphut.experiments.training.learners.graph_batch import (
-    GraphBatch,
-    StepLosses,
-    step_losses,
-)
+from graphut.experiments.training.learners.graph_batch import GraphBatch, StepLosses, step_losses
 from graphut.experiments.training.learners.graph_scores import score_graphs
 from graphut.models import UniversalGraphTransformer
 from graphut.models.graph_inputs import until_quiescent
@@ -114,8 +110,10 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             "flops_per_example": scores.flops / len(examples),
             "flops_share": scores.flops / scores.all_flops,
             "by_depth": scores.by_depth(),
-            **scores.activity(),
         }
+        if scores.rounds is not None and scores.quiescent is not None:  # with `EventDriven`
+            details["rounds"] = int(scores.rounds.max())
+            details["quiescent"] = float(scores.quiescent.mean())
         return self.evaluation(**scores.metrics(self.model.config.answer_kind)), details
 
     def count_flops(self, examples: Sequence[LabelledGraph], batch_size: int) -> dict[str, float]:
