@@ -64,8 +64,8 @@ def check_feat(feat: Tensor, side: str, nodes: int, width: int, layer: nn.Module
     weight = first_weight(layer, feat)
     if feat.shape != (nodes, width):
         raise ValueError(
-            f"the graph has {nodes} {side} nodes, but their features have shape "
-            f"{tuple(feat.shape)}; pass one row of {width} features for each node"
+            f"features of {side} nodes must be ({nodes}, {width}), one row for each node of the "
+            f"graph, as wide as the layer; got shape {tuple(feat.shape)}"
         )
     if feat.device != weight.device:
         raise ValueError(

@@ -1,5 +1,6 @@
 """A graph convolution with a separate depth for each node, called as in PyG and DGL."""
 
+import inspect
 from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
@@ -123,7 +124,9 @@ class AdaptiveConv(GraphCall):
         if conv is not None and heads is not None:
             raise ValueError("a step has attention or another convolution: give heads or conv")
         if edge_dim is not None and heads is None:
-            raise ValueError(f"edge_dim={edge_dim} is for attention: give heads too")
+            raise ValueError(
+                f"edge_dim={edge_dim} is for attention of graphut: give heads=4 too, without conv"
+            )
         attention: Any = NeighborMean(out_channels)
         if conv is not None:
             attention = ConvAsAttention(conv, out_channels)
@@ -158,12 +161,16 @@ class AdaptiveConv(GraphCall):
         edge_dim: Any = getattr(step.attention, "edge_dim", None)
         if edge_attr is not None:
             check_finite(edge_attr=edge_attr)
-        if edge_attr is not None and edge_attr.shape != (layout.num_edges, edge_dim):
-            raise ValueError(
-                f"edge_attr must be (E, edge_dim) = ({layout.num_edges}, {edge_dim}), got shape "
-                f"{tuple(edge_attr.shape)}; AdaptiveConv(..., heads=4, edge_dim=3) reads "
-                "3 features per edge"
-            )
+            if edge_dim is None:
+                raise ValueError(
+                    "the layer reads no features of edges, but edge_attr is given; AdaptiveConv("
+                    f"{self.in_channels}, {self.out_channels}, heads=4, edge_dim=3) reads (E, 3)"
+                )
+            if edge_attr.shape != (layout.num_edges, edge_dim):
+                raise ValueError(
+                    f"edge_attr must be (E, edge_dim) = ({layout.num_edges}, {edge_dim}), got "
+                    f"shape {tuple(edge_attr.shape)}"
+                )
         feat = step.activation(self.input_map(self.input_dropout(x)))
         if self.has_self_loops:
             layout, order = layout.cached(_with_self_loops)
@@ -192,7 +199,8 @@ def check_conv_options(
     known: Any = make_recurrence.__kwdefaults__
     unknown = [name for name in options if name not in known]
     if unknown:
-        raise TypeError(f"unknown argument {unknown[0]!r}; the other options are {[*known]}")
+        names = [*[*inspect.signature(AdaptiveConv).parameters][:-1], *known]
+        raise TypeError(f"unknown argument {unknown[0]!r}; the arguments are {names}")
     check_sizes(out_channels=out_channels, heads=heads, max_steps=max_steps)
     for size in in_channels:
         if not isinstance(size, Integral) or (size != -1 and size < 1):

@@ -273,7 +273,12 @@ def _check_pyg_layer(layer: nn.Module) -> None:
     if getattr(layer, "add_self_loops", False):
         raise ValueError(
             f"{name} adds self-loops by node number, but a step renumbers nodes: give it "
-            "add_self_loops=False, and use torch_geometric.utils.add_self_loops on the graph"
+            "add_self_loops=False, and add_self_loops=True to AdaptiveConv"
+        )
+    if getattr(layer, "edge_dim", None) is not None:
+        raise ValueError(
+            f"{name} with edge_dim={layer.edge_dim} reads features of edges, which a step does not "
+            "pass to it; AdaptiveConv(..., heads=4, edge_dim=3) reads them, without conv"
         )
 
 

@@ -34,11 +34,11 @@ class GraphCall(Recorded):
         """Return the edges and the features of a call with one set of nodes."""
         is_graph = not isinstance(x, Tensor) and isinstance(x, (EdgeLayout, DGLGraph))
         graph, x = (x, edge_index) if is_graph else (edge_index, x)
-        if isinstance(x, tuple):
+        if isinstance(x, (tuple, dict)):
             raise TypeError(
-                f"{type(self).__name__} repeats its step on one set of nodes, got a tuple of "
-                "features: use HeteroAdaptiveConv for several node types; with a block of DGL, "
-                "pass the features of its sources"
+                f"{type(self).__name__} repeats its step on one set of nodes, got a "
+                f"{type(x).__name__} of features: use HeteroAdaptiveConv for several node types; "
+                "with a block of DGL, pass the features of its sources"
             )
         if not isinstance(x, Tensor) or x.dim() != 2:
             check_rows("x", x)
@@ -140,7 +140,8 @@ def check_edge_index(
             "and convert it with .long()"
         )
     if edge_index.dim() != 2 or edge_index.shape[0] != 2:
-        raise ValueError(f"{name} must be (2, E), got shape {tuple(edge_index.shape)}")
+        turned = f"; did you mean {name}.T?" if edge_index.shape[1:] == (2,) else ""
+        raise ValueError(f"{name} must be (2, E), got shape {tuple(edge_index.shape)}{turned}")
     check_range(name, edge_index[0], num_src, "source node", "x has only {} row(s)")
     check_range(name, edge_index[1], num_dst, "target node", "x has only {} row(s)")
     return edge_index

@@ -81,14 +81,8 @@ class HeteroAdaptiveConv(Recorded):
         **options: Any,
     ) -> None:
         super().__init__()
+        self._check_metadata(metadata)
         self.node_types, self.edge_types = list(metadata[0]), [tuple(r) for r in metadata[1]]
-        for triple in metadata[1]:
-            if isinstance(triple, str) or len(triple) != 3:
-                raise ValueError(
-                    "an edge type in metadata must be a triple (source, name, destination), got "
-                    f"{triple!r}; pass data.metadata() of PyG, or (graph.ntypes, "
-                    "graph.canonical_etypes) of DGL"
-                )
         for source, _, target in self.edge_types:
             self._check_types("node types", {source, target}, self.node_types)
         if isinstance(in_channels, Mapping):
@@ -100,7 +94,7 @@ class HeteroAdaptiveConv(Recorded):
             sizes = [in_channels[kind] for kind in self.node_types]
         else:
             sizes = [in_channels] * len(self.node_types)
-        check_conv_options(sizes, out_channels, heads, max_steps, options)
+        check_conv_options(sizes, out_channels, heads or 0, max_steps, options)
         self.out_channels = out_channels
         self.input_maps = nn.ModuleList(linear(size, out_channels) for size in sizes)
         sources = [self.node_types.index(source) for source, _, _ in self.edge_types]
@@ -180,7 +174,10 @@ class HeteroAdaptiveConv(Recorded):
             if kind in edge_index:
                 for name in kind[::2]:
                     if name not in x:
-                        raise ValueError(f"there are edges of {kind}, but x has no {name!r}")
+                        raise ValueError(
+                            f"there are edges of {kind}, but x has no {name!r}: give these nodes "
+                            "features, such as the weight of a torch.nn.Embedding"
+                        )
                 nodes = len(x[kind[0]]), len(x[kind[2]])
                 each = check_edge_index(edge_index[kind], *nodes, f"edge_index of {kind}")
                 source, target = each.to(feat.device)
@@ -190,6 +187,16 @@ class HeteroAdaptiveConv(Recorded):
         ends: Any = torch.cat(sources), torch.cat(targets)
         layout = layout_from_edges(*ends, num_src=len(feat), num_dst=len(feat))
         return layout, torch.cat(types)
+
+    def _check_metadata(self, metadata: Any) -> None:
+        is_pair = isinstance(metadata, (tuple, list)) and len(metadata) == 2
+        for triple in metadata[1] if is_pair else [None]:
+            if not isinstance(triple, (tuple, list)) or len(triple) != 3:
+                raise ValueError(
+                    "metadata must be a pair of node types and of edge types, each a triple "
+                    f"(source, name, destination); got {triple or metadata!r:.80}; pass "
+                    "data.metadata() of PyG, or (graph.ntypes, graph.canonical_etypes) of DGL"
+                )
 
     def _check_types(self, name: str, given: Iterable[Any], known: Iterable[Any]) -> None:
         unknown = [kind for kind in given if kind not in known]

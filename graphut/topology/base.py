@@ -210,15 +210,24 @@ class Topology:
 
     def _ragged_keys(self, dst: Tensor, n_dst: Tensor, n_src: Tensor, width: int) -> Tensor:
         """Compute `_edge_keys` from `in_edges`; unions and intersections override this method."""
-        row, source = self.in_edges(dst, n_dst, n_src)
-        is_integer = {row.dtype, source.dtype} <= {torch.int64, torch.int32}
-        if row.shape != source.shape or row.dim() != 1 or not is_integer:
+        from graphut.attention.checks import check_index
+
+        found: Any = self.in_edges(dst, n_dst, n_src)
+        if not isinstance(found, tuple) or len(found) != 2:
+            raise TypeError(
+                f"{self.name}: in_edges must return the pair (row, source), got {found}"
+            )
+        row, source = found
+        for name, index in (("row", row), ("source", source)):
+            check_index(f"{self.name}: {name} of in_edges", index)
+        if row.shape != source.shape or bool(((row < 0) | (row >= len(dst))).any()):
             raise ValueError(
-                f"{self.name}: in_edges must return two int64 tensors, rows of dst and sources, "
-                f"(E,) each; got {row.dtype} {(*row.shape,)} and {source.dtype} {(*source.shape,)}"
+                f"{self.name}: in_edges must return (row, source) of equal length, where row is an "
+                f"index into the {len(dst)} entries of dst; got {row} and {source}; are they "
+                "exchanged?"
             )
         inside = (source >= 0) & (source < (n_src + self.extra_nodes(n_src))[row])
-        keys = (row.long() * width + source)[inside]
+        keys = (row * width + source)[inside]
         return keys if bool((keys[1:] > keys[:-1]).all()) else torch.unique(keys)
 
     @final

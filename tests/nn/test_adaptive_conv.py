@@ -98,6 +98,8 @@ def test_steps_refuse_edges_between_two_types() -> None:
             "3 destination and 2 source nodes, but in a step", layer.double(), wide, normal(2, 3)
         )
     refuses("got a tuple of features: use HeteroAdaptiveConv", conv, (X, X[:3]), EDGES[:, :1])
+    refuses("got a dict of features: use HeteroAdaptiveConv", conv, {"a": X}, EDGES)
+    refuses(r"\(2, E\), got shape \(7, 2\); did you mean edge_index.T", conv, X, EDGES.T)
     refuses("with a block of DGL, pass the features of its sources", conv, block, (X, X))
 
 
@@ -130,8 +132,11 @@ def test_adaptive_conv_takes_a_convolution_as_its_step(library: str) -> None:
         states = (states * norm.weight[t] / (1 + norm.eps) ** 0.5 + norm.bias[t]).relu()
     assert_same([conv(X, EDGES), conv(graph, X)], [states, states])
     assert repr(conv) == "AdaptiveConv(5, 8, conv=SAGEConv, max_steps=3)"
-    refuses("edge_dim=3 is for attention: give heads", AdaptiveConv, 5, 8, edge_dim=3)
+    refuses("edge_dim=3 is for attention of graphut: give heads", AdaptiveConv, 5, 8, edge_dim=3)
     refuses("give heads or conv", AdaptiveConv, 5, 8, heads=2, conv=inner)
+    refuses("no features of edges, .*heads=4, edge_dim=3", conv, X, EDGES, EDGE_ATTR)
+    gat = pyg.GATConv(8, 8, edge_dim=2, add_self_loops=False)
+    refuses("GATConv with edge_dim=2 reads .* without conv", AdaptiveConv, 5, 8, conv=gat)
     refuses("conv must be a convolution", AdaptiveConv, 5, 8, conv=nn.Linear)
     refuses("norm must be 'batch', 'layer' or None", AdaptiveConv, 5, 8, norm="group")
 
@@ -209,7 +214,7 @@ def test_no_default_makes_nodes_alike_in_the_first_step(kind: str) -> None:
         ({"heads": 0}, "^heads must be at least 1, got 0"),
         (
             {"concat": True},
-            "^unknown argument 'concat'; the other options are .*'norm', 'residual'",
+            "^unknown argument 'concat'; the arguments are .*'heads', 'max_steps', .*'norm'",
         ),
         ({"dropout": 2}, r"dropout must lie in \[0, 1\), got 2"),
         ({"in_channels": 0}, "in_channels must be at least 1, or -1 .*, got 0"),
@@ -242,11 +247,11 @@ def test_adaptive_conv_refuses_what_does_not_fit() -> None:
     check(r"edge_attr\[0, 0\] is nan", X, EDGES, EDGE_ATTR * torch.nan)
     check("got DGLGraph; pass the graph first, then the features", X, dgl.rand_graph(6, 9))
     check(r"source nodes are torch.float32, but .*torch.float64", X.float(), EDGES)
-    check(r"have shape \(6, 2\); pass one row of 5 features", X[:, :2], EDGES)
+    check(r"must be \(6, 5\), one row .* got shape \(6, 2\)", X[:, :2], EDGES)
     check(r"edge_attr must be .* = \(7, 3\), got shape \(4, 3\)", X, EDGES, EDGE_ATTR[:4])
-    check(r"edge_attr must be .* got shape \(7,\); .*edge_dim=3", X, EDGES, EDGE_ATTR[:, 0])
+    check(r"edge_attr must be .* got shape \(7,\)", X, EDGES, EDGE_ATTR[:, 0])
     reads_none = build(5, 8)
-    refuses(r"edge_attr must be .* = \(7, None\), got", reads_none, X, EDGES, EDGE_ATTR)
+    refuses(r"reads no features of edges", reads_none, X, EDGES, EDGE_ATTR)
 
 
 def test_adaptive_conv_copies_pickles_and_loads() -> None:

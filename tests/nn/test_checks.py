@@ -15,12 +15,13 @@ from tests.nn.cases import build_step, randomised
 
 GRAPH, CROSS = Complete().layout([4]), cross_edges(Complete(), [4], [2])
 FEAT, SOURCE = normal(4, 8), normal(2, 6)
-COUNT = "4 {} nodes, but their features have shape "
+COUNT = "of {} nodes must be (4, 8), one row for each node of the graph, as wide as the layer; got "
+COUNT += "shape "
 
 WRONG = {
     "too-few": (FEAT[:3], COUNT + "(3, 8)"),
     "too-many": (normal(5, 8), COUNT + "(5, 8)"),
-    "flat": (FEAT[:, 0], COUNT + "(4,); pass one row of 8 features for each node"),
+    "flat": (FEAT[:, 0], COUNT + "(4,)"),
     "heads": (normal(4, 2, 4), COUNT + "(4, 2, 4)"),
     "wide": (normal(4, 9), COUNT + "(4, 9)"),
     "single": (FEAT.float(), "{} nodes are torch.float32, but the layer"),
@@ -46,7 +47,7 @@ def test_check_feat_in_each_layer(wrong: str) -> None:
 
 @pytest.mark.parametrize(
     ("source", "words"),
-    [(SOURCE[:1], "2 source nodes"), (normal(2, 8), "shape (2, 8)"), (SOURCE.float(), "float32")],
+    [(SOURCE[:1], "must be (2, 6)"), (normal(2, 8), "shape (2, 8)"), (SOURCE.float(), "float32")],
 )
 def test_check_feat_of_the_encoder_output(source: Tensor, words: str) -> None:
     step = build_step(form="decoder")

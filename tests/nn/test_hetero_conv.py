@@ -105,7 +105,14 @@ def test_hetero_adaptive_conv_refuses() -> None:
     refuses(r"unknown edge types .*'reads'", conv, X, {("a", "reads", "p"): EDGES[WRITES]})
     refuses(r"unknown node types \['p'\]", build, kinds)
     refuses(r"a triple \(source, name, .*got 'wri", build, (["a"], ["writes"]))
-    refuses(r"there are edges of \('a', .*but x has no 'a'", conv, {"p": X["p"]}, EDGES)
+    refuses(r"pair of node types .*got <built-in method .*pass data.metadata\(\)", build, X.items)
+    refuses("heads must be at least 1", HeteroAdaptiveConv, 4, 8, METADATA, heads=None)
+    refuses(
+        r"there are edges of \('a', .*but x has no 'a': give .*Embedding",
+        conv,
+        {"p": X["p"]},
+        EDGES,
+    )
     infinite = {"a": X["a"], "p": X["p"] / 0}
     refuses(r"x\['p'\]\[0, 0\] is -?inf: it must be finite", conv, infinite, EDGES)
     refuses(r"of each node type in metadata, \['a', 'p'\], got {'a': 4}", build, sizes={"a": 4})
@@ -114,7 +121,7 @@ def test_hetero_adaptive_conv_refuses() -> None:
     refuses(r"edge_index of .*x has only 3 row", conv, {"a": X["a"], "p": X["p"][:3]}, EDGES)
     refuses("edges of .*'p'.*, but x has no 'p'", conv, graph, {"a": X["a"]})
     refuses("5 'p' nodes, but x has 3 rows", conv, graph, {"a": X["a"], "p": X["a"]})
-    refuses("'a' nodes, .*one row of 4 features", conv, {"a": X["p"], "p": X["p"]}, EDGES)
+    refuses("'a' nodes must be .*, 4\\), one row", conv, {"a": X["p"], "p": X["p"]}, EDGES)
     refuses(r"with .to\(dtype\)", conv, {k: x.float() for k, x in X.items()}, EDGES)
     refuses(r"x\['a'\] must be \(N, F\), one row", conv, {**X, "a": X["a"][None]}, EDGES)
     refuses("0 'a' nodes, but", conv, dgl.heterograph({("v", "r", "v"): ([0], [1])}), X)
