@@ -19,8 +19,7 @@ from graphut.attention.layout import CSRLayout
 from graphut.attention.ragged import starts
 from graphut.models.sentence_nodes import no_in_edge
 from graphut.nn import AdaptiveRecurrence
-from graphut.nn.call import Call
-from graphut.nn.loop import run_call
+from graphut.nn.call import Call, run_call
 from graphut.nn.step import EncoderOutput, Store
 from graphut.nn.transition import SeparableConvTransition, Transition
 from graphut.topology import Complete, Topology, node_positions, token_nodes, with_extra_nodes

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from graphut.nn import Ponder
-from graphut.nn.call import FrontierRows
+from graphut.nn.loop import FrontierRows
 
 
 class SequenceOutput(NamedTuple):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import isfinite
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -12,43 +11,20 @@ from torch import Tensor
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.checks import check_feat, check_tensor
+from graphut.attention.key_value_memory import KeyValueMemory
 from graphut.attention.tracing import is_capturing
-from graphut.nn.attention import AttentionRecord
+from graphut.nn.attention import AttentionRecord, MultiHeadAttention
 from graphut.nn.checks import check_event_driven, check_same_nodes
+from graphut.nn.loop import FINITE_CHECKS, FrontierRows, LoopOutput, repeat_until_halted
 from graphut.nn.noise import Noise, draw_noise, with_noise
 from graphut.nn.ponder import Ponder
 from graphut.nn.rules import BatchIndex, EventDriven, FixedDepth
-from graphut.nn.rules.base import RuleState, StepRows, batch_index
+from graphut.nn.rules.base import batch_index
 from graphut.nn.signals import encode, step_signals
 from graphut.nn.step import Store, read_cross
 from graphut.nn.transition import SeparableConvTransition
 
 Graph: TypeAlias = DGLGraph | EdgeLayout
-
-
-class FrontierRows(NamedTuple):
-    """The `A` active nodes of one step, and their new states."""
-
-    nodes: Tensor  #: (A,) int64, ids of the active nodes
-    states: Tensor  #: (A, d) new states, after the output norm if there is one
-    #: (A,) weights of these states in the output; with `EventDriven` 1 for states that changed
-    weights: Tensor
-    probability: Tensor | None  #: (A,) halting probabilities; None without a halting module
-    #: (A,) mean square change of the state, for a penalty on change; with `norm="pre"` it is
-    #: divided by the mean square of the state before the step
-    change: Tensor
-    #: (A,) bool, nodes that the rule itself halts, even without a limit; None with `EventDriven`
-    halts: Tensor | None = None
-
-
-class LoopOutput(NamedTuple):
-    """The results of a loop, for all nodes."""
-
-    out: Tensor  # (N, d) output states
-    steps: Tensor  # (N,) int64
-    remainder: Tensor  # (N,)
-    cost: Tensor  # (N,) ponder cost of each node
-    waking: dict[str, Any] | None = None  # more fields of `Ponder`, with `EventDriven`
 
 
 class Call:
@@ -116,73 +92,6 @@ class Call:
         self.checks, self.waits = FINITE_CHECKS, True
         self.program: Any = None  # settings of a program that runs the call on a GPU
         return self
-
-    def run_step(self, step: Any, rows: Tensor, t: int, nodes: Tensor | None) -> Tensor:
-        """Run step `t` on its input for the active `nodes`, `(A, d)`; return their new states."""
-        store, quantize = self.store, self.quantize
-        new: Tensor = step(store, rows)
-        store.work.computed += rows.shape[0]
-        store.work.attended.append((store.layout, store.frontier))
-        if store.cross_layout is not None:
-            store.work.attended.append((store.cross_layout, store.frontier))
-        if "quantized" in self.noise:
-            new = with_noise(self.noise, "quantized", new, nodes, t)
-        return new if quantize is None else quantize.round(new)
-
-    def decide(
-        self,
-        state: RuleState,
-        before: Tensor,
-        after: Tensor,
-        t: int,
-        nodes: Tensor | None,
-        shown: Tensor | None,
-        active: Tensor | None = None,
-    ) -> Tensor:
-        """Let the rule decide which nodes halt in step `t`; return a mask, `(A,)` bool.
-
-        `before` and `after` are the input and the output of the step for `nodes` (None: all).
-        If halted nodes go on computing, only those in the mask `active` can halt. If the call
-        records its steps, append their rows; `shown` are the states before the step.
-        """
-        probability = None
-        if self.halting is not None:
-            probability = self.halting(before if self.halt_from == "input" else after, nodes, t)
-            if probability.shape != after.shape[:1] or not probability.is_floating_point():
-                raise ValueError(
-                    f"the halting module returned {tuple(probability.shape)} of "
-                    f"{probability.dtype} for {after.shape[0]} rows; it must return "
-                    f"({after.shape[0]},) floating-point probabilities, one for each row (take "
-                    "[:, 0] of a column)"
-                )
-            if not self.is_traced:
-                self.checks.check_probability(probability, nodes, t)
-        is_last = t == self.max_steps
-        rows = StepRows(before, after, probability, t, is_last, self.store.all_reduce)
-        halts = state.update(rows, active)
-        if self.rows is not None and shown is not None:
-            nodes = torch.arange(len(after), device=after.device) if nodes is None else nodes
-            change = squared_change(after, shown, relative=self.steps[0].norm == "pre")
-            states = self.steps[-1].readout(after)
-            found: tuple[Any, ...] = nodes, states, state.weight, probability, change, state.chosen
-            if active is not None:
-                found = tuple(x if x is None else x[active] for x in found)
-            self.rows.append(FrontierRows(*found))
-        return halts
-
-
-def squared_change(new: Tensor, shown: Tensor, *, relative: bool) -> Tensor:
-    """Return the mean square change from `shown` to `new`, `(A, d)`, of each node, `(A,)`.
-
-    It is in float32 or wider. If `relative`, it is divided by the mean square of `shown`.
-    """
-    if new.dtype != shown.dtype or new.element_size() < 4:
-        wide = torch.promote_types(torch.promote_types(new.dtype, shown.dtype), torch.float32)
-        new, shown = new.to(wide), shown.to(wide)
-    change = (new - shown).square().mean(1)
-    if relative:
-        change = change / shown.square().mean(1).clamp_min(torch.finfo(new.dtype).eps ** 2)
-    return change
 
 
 def begin_call(
@@ -311,45 +220,52 @@ def _attention_records(call: Call, rows: Sequence[FrontierRows], max_steps: int)
     return records
 
 
-class FiniteChecks:
-    """Checks of features and probabilities, for which the host waits."""
+def run_call(call: Call, start: Any = None) -> LoopOutput:
+    """Run the steps of a call, from the state `start` if given; return the results of all nodes."""
+    choose_backend(call)
+    if call.program is not None:
+        from graphut.nn.gpu import run_program
 
-    def check_features(self, feat: Tensor) -> None:
-        """Raise an error if a value of the initial states `feat`, `(N_src, d)`, is not finite."""
-        # A sum needs one pass and no memory.
-        if isfinite(feat.detach().sum().item()) or bool(feat.isfinite().all()):
-            return
-        node, column = (~feat.isfinite()).nonzero()[0].tolist()
-        raise ValueError(
-            f"feature {column} of node {node} is {feat[node, column].item()}; features must be "
-            "finite numbers"
+        output: LoopOutput | None = run_program(call)
+        if output is not None:
+            return output
+        call.checks = FINITE_CHECKS
+        choose_backend(call)  # which knows that the program has failed
+    if not call.is_traced:
+        call.checks.check_features(call.given)
+    if call.is_waking:
+        from graphut.nn.waking import repeat_until_quiescent
+
+        return repeat_until_quiescent(call, start)
+    return repeat_until_halted(call)
+
+
+def choose_backend(call: Call) -> None:
+    """Let the attention layers read a `KeyValueMemory`, or a program run the call on a GPU."""
+    store, feat = call.store, call.feat
+    if feat.is_cuda and is_capturing():
+        return
+    if call.rows is None and not store.edge_options:
+        attention: Any = None
+        for step in call.steps:
+            attention = step.attention
+            if not (
+                isinstance(attention, MultiHeadAttention)
+                and attention.fits_memory(store.layout, feat)
+            ):
+                break
+        else:
+            store.memory = KeyValueMemory(attention.num_heads)
+        if feat.is_cuda:
+            from graphut.nn.gpu import AsyncFiniteChecks, program_of
+
+            call.program, call.waits = program_of(call)
+            if not call.waits:
+                call.checks = AsyncFiniteChecks(call.layer)
+    if call.waits and store.encoded is not None and not store.get_attention:
+        between: Any = store.cross_layout
+        cross = [step.cross_attention for step in call.steps]
+        store.encoded.in_place = all(
+            isinstance(each, MultiHeadAttention) and each.fits_memory(between, feat)
+            for each in cross
         )
-
-    def check_probability(self, probability: Tensor, nodes: Tensor | None, step: int) -> None:
-        """Raise an error if a halting probability, `(A,)`, is NaN or outside [0, 1]."""
-        if not probability.numel():
-            return
-        if probability.requires_grad:
-            probability = probability.detach()
-        low, high = probability.aminmax()
-        if low.item() >= 0.0 and high.item() <= 1.0:  # False for NaN
-            return
-        row = int((~((probability >= 0.0) & (probability <= 1.0))).nonzero()[0])
-        node = row if nodes is None else int(nodes[row])
-        raise ValueError(probability_error(node, step, bool(probability[row].isnan())))
-
-
-FINITE_CHECKS = FiniteChecks()
-
-
-def probability_error(node: int, step: int, is_nan: bool) -> str:
-    """Return the error message for a halting probability that is NaN or outside [0, 1]."""
-    if is_nan:
-        return (
-            f"the halting probability of node {node} is NaN at step {step}: a weight of the model "
-            "or a state that it attends to is not finite; lower the learning rate or clip gradients"
-        )
-    return (
-        f"the halting probability of node {node} is outside of [0, 1] at step {step}; let the "
-        "halting module end with a sigmoid"
-    )

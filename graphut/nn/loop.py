@@ -1,68 +1,44 @@
-"""The adaptive loop: choose a backend for a call, and repeat its step until every node halts."""
+"""The adaptive loop: repeat the step of a call until every node has halted."""
 
-from typing import Any
+from __future__ import annotations
+
+from math import isfinite
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from graphut.attention.key_value_memory import KeyValueMemory
-from graphut.attention.tracing import is_capturing
-from graphut.nn.attention import MultiHeadAttention
-from graphut.nn.call import FINITE_CHECKS, Call, LoopOutput
 from graphut.nn.noise import with_noise
 from graphut.nn.rules import FixedDepth
-from graphut.nn.rules.base import RuleState
+from graphut.nn.rules.base import RuleState, StepRows
+
+if TYPE_CHECKING:
+    from graphut.nn.call import Call
 
 
-def run_call(call: Call, start: Any = None) -> LoopOutput:
-    """Run the steps of a call, from the state `start` if given; return the results of all nodes."""
-    choose_backend(call)
-    if call.program is not None:
-        from graphut.nn.gpu import run_program
+class FrontierRows(NamedTuple):
+    """The `A` active nodes of one step, and their new states."""
 
-        output: LoopOutput | None = run_program(call)
-        if output is not None:
-            return output
-        call.checks = FINITE_CHECKS
-        choose_backend(call)  # which knows that the program has failed
-    if not call.is_traced:
-        call.checks.check_features(call.given)
-    if call.is_waking:
-        from graphut.nn.waking import repeat_until_quiescent
-
-        return repeat_until_quiescent(call, start)
-    return repeat_until_halted(call)
+    nodes: Tensor  #: (A,) int64, ids of the active nodes
+    states: Tensor  #: (A, d) new states, after the output norm if there is one
+    #: (A,) weights of these states in the output; with `EventDriven` 1 for states that changed
+    weights: Tensor
+    probability: Tensor | None  #: (A,) halting probabilities; None without a halting module
+    #: (A,) mean square change of the state, for a penalty on change; with `norm="pre"` it is
+    #: divided by the mean square of the state before the step
+    change: Tensor
+    #: (A,) bool, nodes that the rule itself halts, even without a limit; None with `EventDriven`
+    halts: Tensor | None = None
 
 
-def choose_backend(call: Call) -> None:
-    """Let the attention layers read a `KeyValueMemory`, or a program run the call on a GPU."""
-    store, feat = call.store, call.feat
-    if feat.is_cuda and is_capturing():
-        return
-    if call.rows is None and not store.edge_options:
-        attention: Any = None
-        for step in call.steps:
-            attention = step.attention
-            if not (
-                isinstance(attention, MultiHeadAttention)
-                and attention.fits_memory(store.layout, feat)
-            ):
-                break
-        else:
-            store.memory = KeyValueMemory(attention.num_heads)
-        if feat.is_cuda:
-            from graphut.nn.gpu import AsyncFiniteChecks, program_of
+class LoopOutput(NamedTuple):
+    """The results of a loop, for all nodes."""
 
-            call.program, call.waits = program_of(call)
-            if not call.waits:
-                call.checks = AsyncFiniteChecks(call.layer)
-    if call.waits and store.encoded is not None and not store.get_attention:
-        between: Any = store.cross_layout
-        cross = [step.cross_attention for step in call.steps]
-        store.encoded.in_place = all(
-            isinstance(each, MultiHeadAttention) and each.fits_memory(between, feat)
-            for each in cross
-        )
+    out: Tensor  # (N, d) output states
+    steps: Tensor  # (N,) int64
+    remainder: Tensor  # (N,)
+    cost: Tensor  # (N,) ponder cost of each node
+    waking: dict[str, Any] | None = None  # more fields of `Ponder`, with `EventDriven`
 
 
 def repeat_until_halted(call: Call) -> LoopOutput:
@@ -87,7 +63,7 @@ def repeat_until_halted(call: Call) -> LoopOutput:
     decides = call.rows is not None or not isinstance(call.rule, FixedDepth)
     if call.rule.min_steps == 0:  # some nodes halt before the first step
         first = rows[:size]
-        at_once = call.decide(decided, first, first, 0, nodes, None, results.active)
+        at_once = decide(call, decided, first, first, 0, nodes, None, results.active)
         if (left := results.add(decided, at_once, 0, nodes)) is not None:
             nodes = keep = left
             decided.keep(left)
@@ -128,13 +104,13 @@ def repeat_until_halted(call: Call) -> LoopOutput:
             break
 
         store.frontier = nodes if nodes is None or nodes.shape[0] < size else None
-        after = call.run_step(step, before, t, nodes)
+        after = run_step(call, step, before, t, nodes)
         halts = None
         if decides or t == call.max_steps:
             last = None
             if call.rows is not None:
                 last = rows if keep is None else rows.index_select(0, keep)
-            halts = call.decide(decided, before, after, t, nodes, last, results.active)
+            halts = decide(call, decided, before, after, t, nodes, last, results.active)
         if encodings is not None and keep is not None:
             encodings = encodings.index_select(0, keep)
         rows, computed = after, nodes
@@ -143,6 +119,75 @@ def repeat_until_halted(call: Call) -> LoopOutput:
             nodes = keep if nodes is None else nodes.index_select(0, keep)
             decided.keep(keep)
     return results.result(decided)
+
+
+def run_step(call: Call, step: Any, rows: Tensor, t: int, nodes: Tensor | None) -> Tensor:
+    """Run step `t` on its input for the active `nodes`, `(A, d)`; return their new states."""
+    store, quantize = call.store, call.quantize
+    new: Tensor = step(store, rows)
+    store.work.computed += rows.shape[0]
+    store.work.attended.append((store.layout, store.frontier))
+    if store.cross_layout is not None:
+        store.work.attended.append((store.cross_layout, store.frontier))
+    if "quantized" in call.noise:
+        new = with_noise(call.noise, "quantized", new, nodes, t)
+    return new if quantize is None else quantize.round(new)
+
+
+def decide(
+    call: Call,
+    state: RuleState,
+    before: Tensor,
+    after: Tensor,
+    t: int,
+    nodes: Tensor | None,
+    shown: Tensor | None,
+    active: Tensor | None = None,
+) -> Tensor:
+    """Let the rule decide which nodes halt in step `t`; return a mask, `(A,)` bool.
+
+    `before` and `after` are the input and the output of the step for `nodes` (None: all).
+    If halted nodes go on computing, only those in the mask `active` can halt. If the call
+    records its steps, append their rows; `shown` are the states before the step.
+    """
+    probability = None
+    if call.halting is not None:
+        probability = call.halting(before if call.halt_from == "input" else after, nodes, t)
+        if probability.shape != after.shape[:1] or not probability.is_floating_point():
+            raise ValueError(
+                f"the halting module returned {tuple(probability.shape)} of "
+                f"{probability.dtype} for {after.shape[0]} rows; it must return "
+                f"({after.shape[0]},) floating-point probabilities, one for each row (take "
+                "[:, 0] of a column)"
+            )
+        if not call.is_traced:
+            call.checks.check_probability(probability, nodes, t)
+    is_last = t == call.max_steps
+    rows = StepRows(before, after, probability, t, is_last, call.store.all_reduce)
+    halts = state.update(rows, active)
+    if call.rows is not None and shown is not None:
+        nodes = torch.arange(len(after), device=after.device) if nodes is None else nodes
+        change = squared_change(after, shown, relative=call.steps[0].norm == "pre")
+        states = call.steps[-1].readout(after)
+        found: tuple[Any, ...] = nodes, states, state.weight, probability, change, state.chosen
+        if active is not None:
+            found = tuple(x if x is None else x[active] for x in found)
+        call.rows.append(FrontierRows(*found))
+    return halts
+
+
+def squared_change(new: Tensor, shown: Tensor, *, relative: bool) -> Tensor:
+    """Return the mean square change from `shown` to `new`, `(A, d)`, of each node, `(A,)`.
+
+    It is in float32 or wider. If `relative`, it is divided by the mean square of `shown`.
+    """
+    if new.dtype != shown.dtype or new.element_size() < 4:
+        wide = torch.promote_types(torch.promote_types(new.dtype, shown.dtype), torch.float32)
+        new, shown = new.to(wide), shown.to(wide)
+    change = (new - shown).square().mean(1)
+    if relative:
+        change = change / shown.square().mean(1).clamp_min(torch.finfo(new.dtype).eps ** 2)
+    return change
 
 
 class _AtHalting:
@@ -208,3 +253,47 @@ class _WhileRunning:
     def result(self, decided: RuleState) -> LoopOutput:
         """Return the output, number of steps, ACT remainder and ponder cost of each node."""
         return LoopOutput(decided.out, self.steps, self.remainder, self.cost)
+
+
+class FiniteChecks:
+    """Checks of features and probabilities, for which the host waits."""
+
+    def check_features(self, feat: Tensor) -> None:
+        """Raise an error if a value of the initial states `feat`, `(N_src, d)`, is not finite."""
+        # A sum needs one pass and no memory.
+        if isfinite(feat.detach().sum().item()) or bool(feat.isfinite().all()):
+            return
+        node, column = (~feat.isfinite()).nonzero()[0].tolist()
+        raise ValueError(
+            f"feature {column} of node {node} is {feat[node, column].item()}; features must be "
+            "finite numbers"
+        )
+
+    def check_probability(self, probability: Tensor, nodes: Tensor | None, step: int) -> None:
+        """Raise an error if a halting probability, `(A,)`, is NaN or outside [0, 1]."""
+        if not probability.numel():
+            return
+        if probability.requires_grad:
+            probability = probability.detach()
+        low, high = probability.aminmax()
+        if low.item() >= 0.0 and high.item() <= 1.0:  # False for NaN
+            return
+        row = int((~((probability >= 0.0) & (probability <= 1.0))).nonzero()[0])
+        node = row if nodes is None else int(nodes[row])
+        raise ValueError(probability_error(node, step, bool(probability[row].isnan())))
+
+
+FINITE_CHECKS = FiniteChecks()
+
+
+def probability_error(node: int, step: int, is_nan: bool) -> str:
+    """Return the error message for a halting probability that is NaN or outside [0, 1]."""
+    if is_nan:
+        return (
+            f"the halting probability of node {node} is NaN at step {step}: a weight of the model "
+            "or a state that it attends to is not finite; lower the learning rate or clip gradients"
+        )
+    return (
+        f"the halting probability of node {node} is outside of [0, 1] at step {step}; let the "
+        "halting module end with a sigmoid"
+    )

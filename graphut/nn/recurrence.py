@@ -11,10 +11,9 @@ from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.checks import check_tensor
 from graphut.attention.tracing import leave_program
-from graphut.nn.call import begin_call, close_call
+from graphut.nn.call import begin_call, close_call, run_call
 from graphut.nn.checks import check_batch_norm, check_event_driven, check_separate_steps
 from graphut.nn.halting import HaltingUnit
-from graphut.nn.loop import run_call
 from graphut.nn.noise import InputNoise, Quantized, kinds_of_noise
 from graphut.nn.ponder import Ponder
 from graphut.nn.rules import ACT, EventDriven, FixedDepth, HaltingRule

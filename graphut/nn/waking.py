@@ -1,8 +1,10 @@
 """The event-driven loop: a node computes when something that it reads has changed."""
 
+from __future__ import annotations
+
 from contextlib import nullcontext
 from math import isfinite
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -12,10 +14,13 @@ from torch import Tensor
 from graphut.attention import EdgeLayout
 from graphut.attention.checks import check_index, check_range, skip_checks
 from graphut.attention.kernel_library import sort_edges
-from graphut.nn.call import Call, FrontierRows, LoopOutput, squared_change
+from graphut.nn.loop import FrontierRows, LoopOutput, run_step, squared_change
 from graphut.nn.noise import with_noise
 from graphut.nn.ponder import Ponder
 from graphut.nn.rules.change import EventDriven
+
+if TYPE_CHECKING:
+    from graphut.nn.call import Call
 
 Ints = NDArray[np.int64]
 _FEW = 256  # nodes
@@ -158,7 +163,7 @@ def repeat_until_quiescent(call: Call, start: Start | None = None) -> LoopOutput
         before = shown[:size] if nodes is None else shown.index_select(0, nodes)
         # The first round has checked the arguments of attention; a memory needs no checks.
         with skip_checks(True) if is_checked and t > 1 else nullcontext():
-            after = call.run_step(step, read(before, nodes, t), t, nodes)
+            after = run_step(call, step, read(before, nodes, t), t, nodes)
         change = squared_change(after, before, relative=step.norm == "pre")
         decided = change.detach()
         if not isfinite(decided.sum().item()):

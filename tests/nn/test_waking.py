@@ -24,8 +24,8 @@ from graphut.nn import (
     PositionwiseTransition,
     Quantized,
     UniversalTransformerStep,
+    waking,
 )
-from graphut.nn.call import Call
 from graphut.topology import Window
 from tests.helpers import (
     Pairs,
@@ -363,7 +363,7 @@ def test_event_driven_rounds_touch_no_table(kind: str, monkeypatch: pytest.Monke
     )
     layer = build(cost_step(kind), rule=EventDriven(0.0), max_steps=3)
     options, feat = arguments(layout, kind, positions=True), normal(nodes, FEATS).detach()
-    mode, run_step = Largest(), Call.run_step
+    mode, run_step = Largest(), waking.run_step
 
     def counted(*args: Any) -> Any:
         mode.end_round()  # with the first operations of this round
@@ -372,7 +372,7 @@ def test_event_driven_rounds_touch_no_table(kind: str, monkeypatch: pytest.Monke
     with torch.no_grad():
         earlier = replace(layer(layout, feat, **options)[1], awake=torch.arange(0))
         feat[2000] += 1.0
-        monkeypatch.setattr(Call, "run_step", counted)
+        monkeypatch.setattr(waking, "run_step", counted)
         layer.rule = EventDriven(1e-2, max_rounds=rounds)
         mode.now = (0, "")
         with mode:

@@ -6,7 +6,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from graphut.nn.call import FiniteChecks, probability_error
+from graphut.nn.loop import FiniteChecks, probability_error
 
 NO_ERROR = 2**31 - 1
 

@@ -10,18 +10,18 @@ from graphut.attention import EdgeLayout
 from graphut.attention.first_derivatives import refuse_second_derivatives
 from graphut.attention.layout import node_counts
 from graphut.attention.triton.launches import edges_of, tensors_of
-from graphut.nn.call import Call, LoopOutput
 from graphut.nn.gpu.program import copy_by_dtype
 from graphut.nn.gpu.replay import Lease
 from graphut.nn.gpu.settings import NORMS, PLACES, Settings
 from graphut.nn.halting import HaltingUnit, ScheduledHalting
+from graphut.nn.loop import LoopOutput
 from graphut.nn.ponder import FlopCount
 from graphut.nn.rules.probability import ACT
 
 Layouts: TypeAlias = tuple[EdgeLayout, EdgeLayout | None]  # of self- and of cross-attention
 
 
-def run_program(call: Call) -> tuple[LoopOutput, Tensor]:
+def run_program(call: Any) -> tuple[LoopOutput, Tensor]:
     """Run all steps of a recurrence; return the results of all nodes, and codes of errors."""
     settings, layouts = call.program, (call.store.layout, call.store.cross_layout)
     inputs, rule = program_inputs(call, settings), cast(ACT, call.rule)
@@ -33,7 +33,7 @@ def run_program(call: Call) -> tuple[LoopOutput, Tensor]:
     return LoopOutput(out, steps, remainder, cost), errors
 
 
-def program_inputs(call: Call, settings: Settings) -> dict[str, Tensor]:
+def program_inputs(call: Any, settings: Settings) -> dict[str, Tensor]:
     """Return the inputs of a program by name: tensors of the call, and parameters."""
     step: Any = call.steps[0]
     found = {"states": call.feat, "encodings": call.encodings, "signals": call.signals}

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from graphut.nn.call import FiniteChecks
 from graphut.nn.gpu import async_checks
 from graphut.nn.gpu.async_checks import NO_ERROR, AsyncFiniteChecks, synchronize
+from graphut.nn.loop import FiniteChecks
 from tests.gpu_stand_in import gpu_stand_in
 
 NAN, INF = torch.nan, torch.inf

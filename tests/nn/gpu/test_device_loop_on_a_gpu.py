@@ -5,8 +5,7 @@ import torch
 from torch import Tensor
 
 from graphut.nn import EventDriven, Quantized
-from graphut.nn.call import begin_call
-from graphut.nn.loop import choose_backend
+from graphut.nn.call import begin_call, choose_backend
 from tests.helpers import assert_same, name_of, no_device_waits, normal
 from tests.nn.cases import FEATS, PAIRS, build_case, engine
 from tests.nn.reference import dense_event_driven, dense_recurrence

@@ -17,7 +17,7 @@ from graphut.experiments.tasks import LabelledGraph
 from graphut.models import UniversalGraphTransformer
 from graphut.models.graph_inputs import JoinedGraphs
 from graphut.models.outputs import GraphOutput
-from graphut.nn.call import FrontierRows
+from graphut.nn.loop import FrontierRows
 
 
 @dataclass(frozen=True)
