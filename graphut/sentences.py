@@ -169,7 +169,8 @@ def flatten(sentences: Sentences, name: str, *, allow_empty: bool = True) -> tup
         # Sets have no order, and bytes are text.
         if not isinstance(tokens, Sequence) or isinstance(tokens, (str, bytes, bytearray)):
             raise TypeError(
-                f"{name}[{index}] is {tokens!r}: a sentence is a list of integers or a 1-D tensor"
+                f"{name}[{index}] is {tokens!r}: a sentence is a list of integers, as in "
+                "[[5, 6, 7]], or a 1-D tensor"
             )
         if not tokens and not allow_empty:
             raise ValueError(f"{name}[{index}] is empty: it needs at least one token")

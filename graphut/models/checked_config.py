@@ -29,9 +29,10 @@ class CheckedConfig:
 
     def __new__(cls, *_: Any, **options: Any) -> Any:
         """Raise `TypeError` for an unknown option, and suggest the nearest name."""
-        names = [each.name for each in fields(cls)]
+        names, owner = [each.name for each in fields(cls)], getattr(cls, "_owner", cls.__name__)
         for name in options.keys() - names:
-            raise TypeError(f"{cls.__name__} has no option {name!r}{suggest(name, names)}")
+            known = f"; it has {', '.join(names)}" if len(names) < 9 else ""
+            raise TypeError(f"{owner} has no option {name!r}{suggest(name, names) or known}")
         return super().__new__(cls)
 
     def __post_init__(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import MISSING, dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from graphut.models.checked_config import CheckedConfig, option
 from graphut.nn import parse_rule
@@ -293,6 +293,7 @@ class SearchOptions(CheckedConfig):
         None, "sample tokens at this temperature, instead of taking the likeliest token"
     )
     generator: Any = None  # a `torch.Generator`, for sampling
+    _owner: ClassVar[str] = "generate"  # in error messages
 
     def _check_values(self) -> None:
         positive = self.temperature is None or self.temperature > 0

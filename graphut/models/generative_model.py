@@ -2,7 +2,7 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import index
 from typing import Any, ClassVar, overload
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from graphut._tokens import EOS
 from graphut.models.adaptive_model import AdaptiveModel
-from graphut.models.checked_config import cut
+from graphut.models.checked_config import cut, quote
 from graphut.models.config import SearchOptions
 from graphut.models.decoders import CachedDecoder, EncodedSource, PrefixDecoder, TokenDecoder
 from graphut.models.outputs import Generation
@@ -87,6 +87,8 @@ class GenerativeModel(AdaptiveModel):
         """
         search = SearchOptions(**options)
         texts = texts_in(sequences)
+        if isinstance(sequences, Sequence) and not sequences:
+            return []
         if texts and get_attention:
             raise TypeError("get_attention needs token ids: encode the texts with model.encode")
         ids: Any = [*map(self.encode, texts)] if texts else sequences
@@ -107,10 +109,14 @@ class GenerativeModel(AdaptiveModel):
 
     def encode(self, text: str) -> list[int]:
         """Return the token ids of a source or prompt; raise `ValueError` for an unknown symbol."""
+        if not isinstance(text, str):
+            raise TypeError(f"encode takes one text; got {quote(text)}")
         return self._vocabulary(self.reads).read(text)
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Return the text of generated token ids."""
+        if isinstance(tokens, str) or not isinstance(tokens, Iterable):
+            raise TypeError(f"decode takes token ids, as answer.tokens; got {quote(tokens)}")
         return self._vocabulary(self.writes).write([*map(index, tokens)])
 
     def text_of(self, sequence: Sequence[int], answer: Generation) -> str:

@@ -61,10 +61,10 @@ def is_missing(value: Any) -> bool:
 
 
 def row_of_numbers(value: Any) -> list[float] | None:
-    """Return the numbers in a list or a text such as "[0.5, 1]"; None for anything else."""
+    """Return the numbers in a list, tuple or text such as "[0.5, 1]"; None for anything else."""
     if isinstance(value, str):
         value = value.strip(" []").split("," if "," in value else None)
-    row = value if isinstance(value, list) else [value]
+    row = value if isinstance(value, list | tuple) else [value]
     if not row or any(isinstance(x, str) and "_" in x for x in row):
         return None  # Python would read "1_0" as 10
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -85,7 +86,7 @@ def join_arrays(arrays: Iterable[NDArray[Any] | None]) -> Tensor | None:
 def graph_list(graphs: Any) -> list[Any]:
     """Return the graphs, or pairs of graph and label, in a graph, batch, iterable or dataset."""
     # A dataset of PyG forwards the attributes of a graph, but its class does not have them.
-    if any(hasattr(type(graphs), name) for name in ("to_dict", "nodes")):
+    if isinstance(graphs, str) or any(hasattr(type(graphs), x) for x in ("to_dict", "nodes")):
         items = [graphs]
     elif hasattr(graphs, "__len__") and hasattr(graphs, "__getitem__"):
         items = [graphs[index] for index in range(len(graphs))]  # iter() fails for some of DGL
@@ -110,7 +111,7 @@ def raw_columns(graph: Any) -> dict[str, Any]:
     """Return the columns of a graph of DGL, PyG or networkx, or of a pair of it and its label.
 
     They have the names of the `.npy` files that `graphut train graphs` reads. A column of a graph
-    of networkx is a list, and its `ids` are the nodes.
+    of networkx is a list, its `ids` are the nodes, and `ignored` are names of other attributes.
     """
     graph, *label = graph if type(graph) is tuple else (graph,)
     if type(graph).__module__.startswith("networkx"):
@@ -127,7 +128,7 @@ def raw_columns(graph: Any) -> dict[str, Any]:
     else:
         raise TypeError(
             "expected a homogeneous DGL graph, a Data of PyG with edge_index, or a graph of "
-            f"networkx, got {cut(' '.join(repr(graph).split()), 80)}"
+            f"networkx, as of networkx.read_graphml, got {cut(' '.join(repr(graph).split()), 80)}"
         )
     columns = {"edges": _as_array(edges, "edges"), "graphs": np.zeros(count, np.int64)}
     check_edges(columns["edges"], count, "the graph")
@@ -161,6 +162,7 @@ def _networkx_columns(graph: Any) -> dict[str, Any]:
     of_edges = [defaults[1] | row for *_, row in pairs]
     columns = {
         "ids": [*graph],
+        "ignored": sorted({*map(str, chain(*of_nodes))} - {"feat", "label", *MASKS}),
         "edges": np.array(ends, np.int64).reshape(-1, 2).T,
         "graphs": np.zeros(len(number), np.int64),
     }
@@ -171,7 +173,9 @@ def _networkx_columns(graph: Any) -> dict[str, Any]:
     ):
         for column, (name, *_) in table.items():
             if any(name in row for row in rows):
-                columns[prefix + column] = [row.get(name) for row in rows]
+                cells: Any = (row.get(name) for row in rows)  # also arrays, tensors, np.float64
+                values = [x.tolist() if hasattr(x, "tolist") else x for x in cells]
+                columns[prefix + column] = values
     return columns
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from graphut.models.checked_config import cut
+from graphut.nn.attention import AttentionRecord
 from graphut.plotting.figure import draw_cells, name_ticks, new_figure, spacing
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ _LONGEST = 24
 
 
 def draw_attention(
-    weights: Tensor,
+    weights: Tensor | AttentionRecord,
     queries: Sequence[str],
     keys: Sequence[str] | None = None,
     *,
@@ -30,12 +31,13 @@ def draw_attention(
 
     Parameters
     ----------
-    weights : Tensor
-        `(steps, heads, queries, keys)`, for example `ponder.attention.dense()`.
+    weights : Tensor or AttentionRecord
+        `(steps, heads, queries, keys)`; or `ponder.attention`, whose first graph is drawn.
     queries : sequence of str
         Names of the queries.
     keys : sequence of str, optional
-        Names of the keys; the default is `queries`.
+        Names of the keys; the default is `queries`. A decoder reads `<bos>` and all but the last
+        of the tokens that it writes.
     figure : Figure or SubFigure, optional
         Empty figure to draw on. The default is a new figure.
 
@@ -47,6 +49,7 @@ def draw_attention(
     ['head 1', 'head 2', '']
     """
     keys = queries if keys is None else keys
+    weights = weights.dense() if isinstance(weights, AttentionRecord) else weights
     if weights.dim() != 4 or weights.shape[2:] != (len(queries), len(keys)):
         raise ValueError(
             f"weights must be (steps, heads, {len(queries)}, {len(keys)}) to match the names; "

@@ -25,6 +25,7 @@ Places: TypeAlias = Tensor | NDArray[Any]
 Active: TypeAlias = Sequence[int] | Tensor | Sequence[Tensor]
 MAX_NODES = 512
 MAX_PANELS = 12
+_MOST_NAMES = 64
 _COLUMNS = 4  # panels in a row
 _SIDE = 2.6  # inches of a panel
 _NAME_SIZE = 7.0  # points
@@ -49,7 +50,7 @@ def draw_frontier(
         `(N,)`, number of steps of each node, for example `ponder.steps`; or the ids of the active
         nodes in each step, for example `ponder.frontiers`, if halted nodes can start again.
     names : sequence of str, optional
-        Names of the nodes.
+        Names of the nodes, which are not drawn if there are more than 64.
     places : Tensor or array, optional
         `(N, 2)`, coordinates of the nodes. By default neighbours are near each other.
 
@@ -106,6 +107,7 @@ def _scene(
     if not 0 < nodes <= MAX_NODES:
         raise ValueError(f"a picture has 1 to {MAX_NODES} nodes, but the graph has {nodes}")
     names = [""] * nodes if names is None else [cut(str(name), 12) for name in names]
+    names = names if len(names) <= _MOST_NAMES else [""] * len(names)
     places = _place_nodes(layout) if places is None else torch.as_tensor(places).double()
     for what, values in (("names", names), ("places", places)):
         if len(values) != nodes:

@@ -46,8 +46,9 @@ def _values(epoch: Mapping[str, Any]) -> dict[str, float]:
         measure, score = next(iter(validation.items()))
         name = f"validation: {measure.replace('_', ' ')}"
         shown = {"accuracy of labels": epoch["accuracy"], name: score}
+    steps = [name for name in epoch if name.endswith("_steps")]
     return {
         "loss": epoch["loss"],
         **{title: x for title, x in shown.items() if x is not None},
-        **{name.replace("_", " "): x for name, x in epoch.items() if name.endswith("_steps")},
+        **{name.replace("_", " ") if len(steps) > 1 else "steps": epoch[name] for name in steps},
     }

@@ -58,6 +58,8 @@ def test_generate_refuses_wrong_options() -> None:
     words = "an output of max_length=21 has 21 tokens, but the model"
     refuses(words, model.generate, SOURCES, max_length=21)
     refuses("temperature must be positive.*got 0", model.generate, SOURCES, temperature=0.0)
+    words = "^generate has no option 'num_beams'; it has max_length, beam_size, length_penalty"
+    refuses(words, model.generate, SOURCES, num_beams=2)
 
 
 @pytest.mark.parametrize("adaptive", [True, False])
@@ -176,3 +178,8 @@ def test_generate_loses_no_text_in_silence() -> None:
     refuses(r"sources\[1\] is 'a b'", model.generate, [[2], "a b"])
     refuses(r"sources\[0\] is empty: it needs at least one token", model.generate, [""])
     refuses("encode the texts with model.encode", model.generate, ["a"], get_attention=True)
+    refuses(r"sources\[0\] is 5: .* as in \[\[5, 6, 7\]\]", model.generate, [5, 6, 7])
+    refuses(r"encode takes one text; got \['a'\]", model.encode, ["a"])
+    for other in ("abc", model.generate([[2]], max_length=1)[0]):
+        refuses("decode takes token ids, as answer.tokens; got", model.decode, other)
+    assert model.generate([]) == []

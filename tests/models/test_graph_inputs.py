@@ -118,12 +118,14 @@ def test_predict_equals_forward(num_feats: int) -> None:
 def test_predict_without_names_or_graphs() -> None:
     model = UniversalGraphTransformer(config_of(num_feats=2, answer_at="graph"))
     assert model.predict([]) == [] and model.training
+    refuses("as of networkx.read_graphml, got 'clubs.graphml'", model.predict, "clubs.graphml")
     assert model.predict(triangle())[0].labels[0] in (0, 1, 2)
 
 
 def test_predict_of_graphs_of_networkx_equals_predict_of_graphs_of_dgl() -> None:
-    graph = networkx.Graph([("a", "b", {"weight": 2.0}), ("b", "c", {"weight": 0.5})])
-    networkx.set_node_attributes(graph, {"a": [0, 1], "b": [2, 3], "c": [4, 5]}, "feat")
+    graph = networkx.Graph([("a", "b", {"weight": np.float32(2)}), ("b", "c", {"weight": 0.5})])
+    feats = {"a": (0, np.float32(1)), "b": np.array([2, 3]), "c": torch.tensor([4.0, 5.0])}
+    networkx.set_node_attributes(graph, feats, "feat")
     other = dgl.graph(([0, 1, 1, 2], [1, 0, 2, 1]))
     other.ndata["feat"] = torch.arange(6.0).view(3, 2)
     other.edata["weight"] = torch.tensor([2.0, 2.0, 0.5, 0.5])

@@ -4,6 +4,8 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from graphut.attention import layout_from_edges
+from graphut.nn.attention import AttentionRecord
 from graphut.plotting import draw_attention
 from tests.helpers import refuses
 from tests.plotting.pictures import assert_nothing_is_cut_off
@@ -28,6 +30,14 @@ def test_draw_attention_has_cells_with_the_weights() -> None:
     assert ["".join(x.get_text() for x in labels) for labels in (left, below)] == ["abcd", "vwxyz"]
     assert [axes.get_title() for axes in panels[:3]] == ["head 1", "head 2", "head 3"]
     assert [axes.get_ylabel() for axes in panels[::3]] == ["step 1", "step 2"]
+
+
+def test_draw_attention_reads_a_record() -> None:
+    edges = torch.tensor([0, 1, 1]), torch.tensor([0, 0, 1])
+    layout = layout_from_edges(*edges, num_src=2, num_dst=2)
+    weights = torch.tensor([[0.3], [0.7], [1.0]])
+    [image] = draw_attention(AttentionRecord(layout, [weights]), ["a", "b"]).axes[0].images
+    np.testing.assert_allclose(np.ma.filled(image.get_array(), 0), [[0.3, 0.7], [0, 1]])
 
 
 def test_draw_attention_draws_on_a_given_part_of_a_figure() -> None:

@@ -22,6 +22,8 @@ def test_training_curves_have_the_metrics(count: int) -> None:
     validation = {"accuracy": 0.5, "mae": 2.5, "r2": -0.5}
     curves = training_curves([{**epoch, "validation": validation} for epoch in epochs])
     assert [*curves] == ["loss", "validation: MAE", "validation: R2", *STEPS]
+    del epochs[-1]["decoder_steps"]  # of a graph
+    assert [*training_curves(epochs[-1:])] == [*TITLES, "steps"]
 
 
 @pytest.mark.parametrize("title", ["loss", "validation: token accuracy"])

@@ -134,6 +134,8 @@ def verdict(results: Mapping[str, Sequence[Result]], metric: str) -> list[str]:
     scores = {spec: [sign * each.score for each in rows] for spec, rows in results.items()}
     best, *_ = ranked = sorted(scores, key=lambda spec: -fmean(scores[spec]))
     seeds = len(scores[best])
+    if is_share(metric) and not any(map(any, scores.values())):
+        return ["No model has learned anything yet: train longer, with more --epochs."]
     if seeds == 1:
         return ["One seed for each topology: a difference may be chance; give --seeds 3."]
     worse = [spec for spec in ranked[1:] if max(scores[spec]) < min(scores[best])]
@@ -154,6 +156,8 @@ def _draw(results: Mapping[str, Sequence[Result]], metric: str) -> Figure:
         axes.plot(flops, scores, marker, color=colour, alpha=0.4)
         axes.plot(fmean(flops), fmean(scores), marker, color=colour, markersize=10, label=spec)
     note = ", %" if scale == 100 else ", the lower the better" * (metric in _LOWER_IS_BETTER)
+    if scale == 100:
+        axes.set_ylim(bottom=0)
     axes.set(xlabel="floating-point operations per example", ylabel=metric.replace("_", " ") + note)
     figure.legend(loc="outside upper center", ncols=2, title="each seed, and their mean")
     return figure

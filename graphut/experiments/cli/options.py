@@ -50,7 +50,9 @@ class Parser(ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print an error of one line, and exit with status 2."""
         if unknown := re.match(r"unrecognized arguments: (--[\w-]+)", message):
-            near = get_close_matches(unknown[1], self._option_string_actions, n=1)
+            names = self._option_string_actions
+            initials = {f"--{''.join(re.findall('-([a-z])', name))}": name for name in names}
+            near = get_close_matches(initials.get(unknown[1], unknown[1]), names, n=1)
             message += f"; did you mean {near[0]}?" if near else ""
         self.exit(2, f"graphut: {message} (see {self.prog} --help)\n")
 

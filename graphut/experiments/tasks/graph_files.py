@@ -49,9 +49,10 @@ def read_graphs(path: str | Path, target: str | None = "class") -> list[RawGraph
     if target and not any(graph.has_label.any() for graph in graphs):
         graphs = [replace(graph, by_node=False) for graph in graphs]
         if not any(graph.has_label.any() for graph in graphs):
+            where = " in labels.npy or graph_labels.npy" * (files[0].suffix == ".npy")
             raise ValueError(
-                f"{graphs[0].place} has no `label`, neither at nodes nor of the graph: name the "
-                "attribute to learn `label`"
+                f"{graphs[0].place} has no `label`{where}, neither at nodes nor of the graph: name "
+                f"the attribute to learn `label`{graphs[0].ignored}"
             )
     for graph in graphs:
         _ = graph.graph, graph.masks  # which raise an error
@@ -62,7 +63,7 @@ def _read_networkx(path: Path) -> dict[str, Any]:
     """Return the columns of a graph in GraphML or node-link JSON."""
     import networkx  # here, because tasks on drawn graphs need none of it
 
-    with reraise_for_file(path, f"is not a {path.suffix} file that networkx reads"):
+    with reraise_for_file(path, "is not as networkx.write_graphml or node_link_data writes it"):
         if path.suffix == ".graphml":
             graph = networkx.read_graphml(path)
         else:
@@ -76,11 +77,12 @@ def _split(columns: Mapping[str, Any], place: str, target: str | None) -> list[R
     with reraise_for_file(place, ""):
         edges = columns.get("edges", np.zeros(0))
         if edges.dtype.kind not in "iu" or edges.ndim != 2 or len(edges) != 2:
-            raise ValueError("it needs edges.npy, (2, E) integers")
+            got = f"got {edges.shape} {edges.dtype}" if "edges" in columns else "it is missing"
+            raise ValueError(f"it needs edges.npy, (2, E) integers; {got}")
         edges = edges.astype(np.int64)
         source = next((name for name in ("graphs", "features") if name in columns), "edges")
         count = int(edges.max(initial=-1)) + 1 if source == "edges" else len(columns[source])
-        check_edges(edges, count, f"{source}.npy")
+        check_edges(edges, count, f"{source}.npy: correct the edge, or add rows")
         graph = columns.get("graphs", np.zeros(count, np.int64))
         if graph.dtype.kind not in "iu" or not {*np.diff(graph.astype(int), prepend=0)} <= {0, 1}:
             raise ValueError(
@@ -105,11 +107,13 @@ def _split(columns: Mapping[str, Any], place: str, target: str | None) -> list[R
         rows = rows[in_order] if owner == "edge" else rows  # nodes are in order
         return np.split(rows, counts[owner].cumsum()[:-1])
 
-    split = {name: pieces(rows, _OWNERS[name]) for name, rows in read.items()}
+    split: dict[str, Any] = {name: pieces(rows, _OWNERS[name]) for name, rows in read.items()}
     split["graphs"], split["ids"] = pieces(graph, "node"), pieces(np.arange(count), "node")
     split["edges"] = [
         ends.T - ids[0] for ends, ids in zip(pieces(edges.T, "edge"), split["ids"], strict=True)
     ]
+    ignored = sorted(f"{name}.npy" for name in columns.keys() - {*_OWNERS, "edges", "graphs"})
+    split["ignored"] = [ignored] * len(graphs)
     of_graph = (dict(zip(split, row, strict=True)) for row in zip(*split.values(), strict=True))
     return [
         RawGraph(place, str(number), row | {"ids": row["ids"].tolist()}, target)

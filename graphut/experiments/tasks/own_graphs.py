@@ -74,7 +74,12 @@ class Graphs(GraphTask):
             widths = (file.labels.shape[1] for file in self._files)  # type: ignore[union-attr]
             return Vocabulary(map(str, range(max(widths))))
         labels = chain.from_iterable(file.labels for file in self._files)
-        return Vocabulary(sorted({label for label in labels if label is not None}))
+        names = sorted({label for label in labels if label is not None})
+        if len(names) < 2:
+            raise ValueError(
+                f"all labels in {self.data} are {names[0]!r}: give two classes or more"
+            )
+        return Vocabulary(names)
 
     @property
     def model_sizes(self) -> dict[str, Any]:
@@ -112,6 +117,7 @@ class Graphs(GraphTask):
             f"{pluralize(edges, 'edge')} with self-loops": True,
             pluralize(self.num_feats, "feature"): self.num_feats,
             pluralize(kinds, "kind of nodes", "kinds of nodes"): not self.num_feats,
+            "no `feat`": not any("features" in file.columns for file in files),
             pluralize(self.edge_feats, "edge feature"): self.edge_feats,
             "edge weights": any(file.graph.weights is not None for file in files),
             pluralize(classes, *names): True,
@@ -119,6 +125,7 @@ class Graphs(GraphTask):
             f"{pluralize(unlabelled, at)} without a label": unlabelled,
         }
         said = f"read {', '.join(fact for fact, is_said in facts.items() if is_said)}"
+        said += files[0].ignored
         links = [edges[:, edges[0] != edges[1]] for edges in (file.graph.edges for file in files)]
         if sum(map(np.size, links)) and not any(map(_has_reverse, links)):
             said += (

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from graphut._files import reraise_for_file
 from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks.base import PARTS, LabelledGraph
+from graphut.models.checked_config import cut
 from graphut.models.graph_columns import (
     MASKS,
     Column,
@@ -138,6 +139,12 @@ class RawGraph:
         return labels if labels.shape[1] else np.full((len(labels), count), np.nan, np.float32)
 
     @property
+    def ignored(self) -> str:
+        """Words about attributes or files that are not read; empty if there are none."""
+        names = ", ".join(self.columns.get("ignored", ()))
+        return f"; ignored: {cut(names, 200)}" if names else ""
+
+    @property
     def _prefix(self) -> str:
         return "" if self.by_node else "graph_"
 
@@ -160,6 +167,8 @@ def read_labels(column: Column, target: str) -> Labels:
     if target == "class":
         return [*map(_class, values)]
     known = [index for index, value in enumerate(values) if not is_missing(value)]
+    if names := [values[k] for k in known if row_of_numbers(values[k]) is None]:
+        raise ValueError(f"a label is {names[0]!r:.80}, no number: pass --target class")
     rows = number_rows([values[k] for k in known], "label", lambda k: f"number {known[k]}")
     labels = np.full((len(values), 0 if rows is None else rows.shape[1]), np.nan, np.float32)
     labels[known] = labels[:0] if rows is None else rows

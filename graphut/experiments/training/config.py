@@ -41,7 +41,7 @@ class TrainingConfig(CheckedConfig):
         0.001, "weight of the ponder cost, the mean number of steps, in the loss", least=0
     )
     ponder_warmup: int = option(
-        2000, "number of updates during which the ponder weight rises from 0", least=0
+        2000, "number of updates in which the ponder weight rises, at most half of all", least=0
     )
     target_accuracy: float = option(
         1.0,

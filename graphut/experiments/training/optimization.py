@@ -28,8 +28,9 @@ def learning_rate_factor(update: int, warmup: int, updates: int) -> float:
     return (1 + cos(pi * min(progress, 1.0))) / 2
 
 
-def ponder_factor(update: int, warmup: int) -> float:
-    """Return the factor of the ponder cost's weight: it rises from 0 to 1 in `warmup` updates."""
+def ponder_factor(update: int, warmup: int, updates: int) -> float:
+    """Return the factor of the ponder weight; arguments are as for `learning_rate_factor`."""
+    warmup = min(warmup, updates // 2)
     return min(update / warmup, 1.0) if warmup else 1.0
 
 

@@ -126,7 +126,8 @@ class Run(SavedModel):
         version.
         """
         if not is_run(folder):
-            raise FileNotFoundError(f"there is no run in {folder}: it has no {RUN}")
+            saved = "; graphut generate and predict read its model" * Path(folder, CONFIG).is_file()
+            raise FileNotFoundError(f"there is no run in {folder}: it has no {RUN}{saved}")
         path = Path(folder, RUN)
         state = read_json(path)
         with reraise_for_file(path, "does not describe a run of this version"):
@@ -175,17 +176,23 @@ class Run(SavedModel):
         task = self.kind(**self.task_options)
         if not check_data:
             return task
-        begun = f"since the run in {self.folder} began: restore the data, or begin another run"
+        begun = f"the run in {self.folder} began: restore the data, or begin another run"
         for option, path in task.paths.items():
             if not Path(path).exists():
+                run = shlex.quote(str(self.folder))
+                own = f"evaluate any file: graphut eval {run} --data PATH, " * bool(
+                    Path(path).suffix
+                )
                 raise FileNotFoundError(
-                    f"{path}, the data of the run in {self.folder}, does not exist: restore it, or "
-                    f"give its new path: graphut train {self.task_name} --resume "
-                    f"{flag(option)} PATH --out {shlex.quote(str(self.folder))}"
+                    f"{path}, the data of the run in {self.folder}, does not exist: restore it, "
+                    f"{own}or give its new path: graphut train {self.task_name} --resume "
+                    f"{flag(option)} PATH --out {run}"
                 )
         for name, digest in _digests(task).items():
             if digest != self.digests.get(name):
-                raise ValueError(f"{task.paths[name]} has changed {begun}")
+                path, first = task.paths[name], Run.open(self.folder).task_options.get(name)
+                differs = "has changed since" if path == first else f"is not {first}, with which"
+                raise ValueError(f"{path} {differs} {begun}")
         if dict(task.vocabularies) != self.vocabularies:
             raise ValueError(
                 f"the vocabulary of the task {self.task_name} differs from the run in "

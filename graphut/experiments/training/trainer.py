@@ -138,8 +138,8 @@ class Trainer:
     def resume(self) -> None:
         """Restore the state of the checkpoint in the folder, and report its number of updates.
 
-        If `config` has more epochs than before, the learning rate follows the longer schedule.
-        Raise `FileNotFoundError` if there is no checkpoint.
+        If `config` has more epochs than before, learning rate and ponder weight follow the longer
+        schedule. Raise `FileNotFoundError` if there is no checkpoint.
         """
         path, metrics = self.folder / run_files.CHECKPOINT, self.folder / run_files.METRICS
         epoch = load_checkpoint(path, self._state)
@@ -233,7 +233,8 @@ class Trainer:
         self.progress.update += 1
 
     def _ponder_weight(self) -> float:
-        factor = ponder_factor(self.progress.update, self.config.ponder_warmup)
+        update, updates = self.progress.update, self.config.epochs * self.updates
+        factor = ponder_factor(update, self.config.ponder_warmup, updates)
         return self.config.ponder_weight * factor
 
     def _learning_rate(self) -> float:

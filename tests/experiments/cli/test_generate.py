@@ -29,6 +29,8 @@ def test_generate_answers_a_file_line_by_line(
     path.write_text("b\nq D\n")
     said = refusal(*command, "--input", path)
     assert said.startswith(f"graphut: {path}:2: unknown symbol 'D' (did you mean 'd'?); known are")
+    path.write_text("b\n\na\n")
+    assert f"{path}:2: '' is empty: a source needs" in refusal(*command, "--input", path)
 
 
 def test_generate_reads_a_folder_of_save_pretrained(
@@ -38,7 +40,7 @@ def test_generate_reads_a_folder_of_save_pretrained(
     model.save_pretrained(tmp_path)
     command = ["q d x a", "--max-length", "4"]
     assert output("generate", tmp_path, *command) == output("generate", finished_run, *command)
-    assert "there is no run in" in refusal("eval", tmp_path)
+    assert "no run.json; graphut generate and predict read its model" in refusal("eval", tmp_path)
     assert "is not a model: it has no config.json" in refusal("generate", tmp_path.parent, "a")
     model.vocabularies = {}
     model.save_pretrained(tmp_path / "other")
@@ -50,7 +52,8 @@ def test_generate_reads_a_folder_of_save_pretrained(
     [
         (["hello world"], "unknown symbol 'hello'; known are: a b"),
         (["--input", "missing"], "there is no missing"),
-        (["a", " "], "sources[1] is empty: it needs at least one token"),
+        (["a", " "], "' ' is empty: a source needs at least one symbol"),
+        (["Hello"], "unknown symbol 'H' (did you mean 'h'?)"),
     ],
 )
 def test_generate_refuses_bad_input_in_one_line(

@@ -54,6 +54,7 @@ train sort => --out is missing: folder of the run
 train srot --out x => argument TASK: 'srot' is unknown; did you mean sort?
 train --out x sort => the following arguments are required: TASK
 train sort --epoch 3 => --epoch 3; did you mean --epochs? (see
+train sort --out x --lr 1 => unrecognized arguments: --lr 1; did you mean --learning-rate?
 train sort --out '' => --out must be a folder, new or existing; got ''
 train sort --out x --data y => unrecognized arguments: --data y
 train sort --out x --preset huge => the task sort has no preset 'huge'; it has: small

@@ -77,10 +77,13 @@ def node_link(*nodes: Any, links: Any = (), **others: Any) -> str:
 
 ONE, TWO = {"id": 1, "label": 1}, {"id": 2, "label": 2}
 BAD_FILES = {
-    r"is not a \.json file that networkx reads: Expecting property name": "{",
+    "is not as networkx.write_graphml or node_link_data writes it: Expecting property name": "{",
+    "node_link_data writes it: KeyError.'edges'": '{"nodes": [], "adjacency": []}',
     "holds a graph without nodes": node_link(graph={"label": 1}),
-    "has no `label`, neither at nodes nor of the graph: name the": node_link({"id": 1}),
-    r"is not a \.graphml file that networkx reads": "<graphml>",
+    "has no `label`, neither at nodes nor of the graph: name .*; ignored: club, x0$": node_link(
+        {"id": 1, "x0": 2, "club": "a", "feat": 3}
+    ),
+    "is not as networkx.write_graphml": "<graphml>",
     "node 2 has no `feat`: give all": node_link({**ONE, "feat": 2}, TWO),
     "node number 0 is in train_mask and in test_mask": node_link(
         {**ONE, "train_mask": 1, "test_mask": 1}
@@ -169,8 +172,10 @@ def test_read_graphs_of_arrays(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"edges": None}, r"it needs edges\.npy, \(2, E\) integers"),
-        ({"edges": [[0], [9]]}, "an edge has node 9, but there are 5 nodes in graphs.npy"),
+        ({"edges": None}, r"it needs edges\.npy, \(2, E\) integers; it is missing"),
+        ({"edges": [[0.0, 1.0]]}, r"it needs edges\.npy, .*; got \(1, 2\) float64"),
+        ({"edges": [[0], [9]]}, "node 9, but there are 5 nodes in graphs.npy: .* or add rows"),
+        ({"labels": None}, r"no `label` in labels.npy or graph_labels.npy, .*ignored: extra\.npy"),
         ({"edges": [[0], [4]]}, "edge number 0 joins two graphs"),
         ({"graphs": [0, 1, 0, 1, 1]}, "graphs.npy must hold the number of the graph of each node"),
         (

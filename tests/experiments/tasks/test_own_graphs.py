@@ -90,6 +90,9 @@ def test_graphs_are_refused_before_a_run_is_written(
     networkx.set_node_attributes(last, 0.5, "feat")
     networkx.write_graphml(last, data / "19.graphml")
     messages[str(data)] = "19.graphml: a node has 1 number in `feat`; those"
+    networkx.set_node_attributes(last, "a", "label")
+    networkx.write_graphml(last, alone := tmp_path / "alone.graphml")
+    messages[str(alone)] = f"all labels in {alone} are 'a': give two classes or more"
     for name, message in messages.items():
         options = ["--data", name, "--out", tmp_path / "run"]
         assert message in refusal("train", "graphs", *options, *TINY.split())
@@ -114,7 +117,10 @@ def test_graphs_without_edges_have_zeros_as_features_of_loops(tmp_path: Path) ->
 def test_description_warns_of_edges_in_one_direction(tmp_path: Path) -> None:
     graph = networkx.cycle_graph(20)
     networkx.set_node_attributes(graph, {node: node % 2 for node in graph}, "label")
+    networkx.set_node_attributes(graph, 1, "x0")
     networkx.write_graphml(graph, path := tmp_path / "gephi.graphml")
+    assert "1 kind of nodes, no `feat`, 2 classes" in Graphs(path).description
+    assert Graphs(path).description.endswith("; ignored: x0")
     assert "no edge has its reverse" not in Graphs(path).description
     directed = networkx.DiGraph([*graph.edges])
     directed.add_nodes_from(graph.nodes(data=True))

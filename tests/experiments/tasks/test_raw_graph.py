@@ -29,7 +29,7 @@ def test_read_labels_refuses() -> None:
     def check(words: str, values: list[Any], target: str) -> None:
         refuses(words, read_labels, values, target)
 
-    check("number 1 has '1,,0' in `label`: give all of them as many", ["", "1,,0"], "values")
+    check("a label is '1,,0', no number: pass --target class", ["", "1,,0"], "values")
     check(r"number 0 has \[1e\+39\] in `label`; expected finite numbers", [1e39], "values")
     check("number 1 has \\[1\\] in `label`: give all of them as many", [[1, 2], [1]], "values")
     check("0.5, a real number, .*: pass --target values", [0.5], "class")

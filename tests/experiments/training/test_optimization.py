@@ -23,5 +23,6 @@ def test_learning_rate_factor_rises_and_falls(
 
 
 def test_ponder_factor_rises_from_zero() -> None:
-    assert [ponder_factor(update, 2) for update in range(4)] == [0.0, 0.5, 1.0, 1.0]
-    assert ponder_factor(0, 0) == 1.0
+    for warmup, updates in ((2, 9), (2000, 4)):  # at most half of training
+        assert [ponder_factor(n, warmup, updates) for n in range(4)] == [0.0, 0.5, 1.0, 1.0]
+    assert ponder_factor(0, 0, 9) == ponder_factor(0, 9, 1) == 1.0

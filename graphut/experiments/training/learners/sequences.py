@@ -74,7 +74,9 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         return {"by_source_length": by_number(answered, lambda pair: len(pair[0]))}
 
     def parse(self, text: str) -> list[int]:
-        return self.model.encode(text)
+        if not (tokens := self.model.encode(text)):
+            raise ValueError(f"{text!r} is empty: a source needs at least one symbol")
+        return tokens
 
     def generate(
         self, texts: Sequence[str], options: GenerationOptions, *, get_attention: bool = False
