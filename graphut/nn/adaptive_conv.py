@@ -13,7 +13,7 @@ from graphut.attention.checks import check_feat, check_finite
 from graphut.nn.aggregation import NeighborMean, edges_with_self_loops
 from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.checks import check_sizes
-from graphut.nn.conv_adapters import ConvAsAttention
+from graphut.nn.conv_adapters import ConvAsAttention, check_edge_weight
 from graphut.nn.graph_call import GraphCall
 from graphut.nn.halting import HaltingUnit
 from graphut.nn.layers import ByteDropout
@@ -142,7 +142,14 @@ class AdaptiveConv(GraphCall):
         self.input_map.reset_parameters()
         self.recurrence.reset_parameters()
 
-    def forward(self, x: Any, edge_index: Any, edge_attr: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        x: Any,
+        edge_index: Any,
+        edge_attr: Tensor | None = None,
+        *,
+        edge_weight: Tensor | None = None,
+    ) -> Tensor:
         """Return the output states, `(N_dst, out_channels)`.
 
         Parameters
@@ -153,6 +160,9 @@ class AdaptiveConv(GraphCall):
             batch=batch)` returns a layout of several graphs, for the rule `Global`.
         edge_attr : Tensor, optional
             `(E, edge_dim)`, features of the edges.
+        edge_weight : Tensor, optional
+            `(E,)`, factors of the attention weights, or what `conv`, a `GCNConv` or `GraphConv`,
+            reads. A new self-loop has the weight 1.
         """
         layout, x = self.read(x, edge_index)
         step: Any = self.recurrence.steps[0]
@@ -164,19 +174,25 @@ class AdaptiveConv(GraphCall):
             if edge_dim is None:
                 raise ValueError(
                     "the layer reads no features of edges, but edge_attr is given; AdaptiveConv("
-                    f"{self.in_channels}, {self.out_channels}, heads=4, edge_dim=3) reads (E, 3)"
+                    f"{self.in_channels}, {self.out_channels}, heads=4, edge_dim=3) reads (E, 3); "
+                    "weights of edges are given as edge_weight=..."
                 )
             if edge_attr.shape != (layout.num_edges, edge_dim):
                 raise ValueError(
                     f"edge_attr must be (E, edge_dim) = ({layout.num_edges}, {edge_dim}), got "
                     f"shape {tuple(edge_attr.shape)}"
                 )
+        if edge_weight is not None:
+            check_edge_weight(layout, edge_weight)
         feat = step.activation(self.input_map(self.input_dropout(x)))
         if self.has_self_loops:
             layout, order = layout.cached(_with_self_loops)
             if edge_attr is not None:
                 edge_attr = torch.cat([edge_attr, edge_attr.new_zeros(1, edge_dim)])[order]
-        out, self.ponder, *_ = self.recurrence(layout, feat, edge_feat=edge_attr)
+            if edge_weight is not None:
+                edge_weight = torch.cat([edge_weight, edge_weight.new_ones(1)])[order]
+        by_edge = {"edge_feat": edge_attr, "edge_weight": edge_weight}
+        out, self.ponder, *_ = self.recurrence(layout, feat, **by_edge)
         return out
 
     def __repr__(self) -> str:

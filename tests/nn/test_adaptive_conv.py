@@ -141,6 +141,26 @@ def test_adaptive_conv_takes_a_convolution_as_its_step(library: str) -> None:
     refuses("norm must be 'batch', 'layer' or None", AdaptiveConv, 5, 8, norm="group")
 
 
+def test_adaptive_conv_reads_edge_weights() -> None:
+    pyg = pytest.importorskip("torch_geometric.nn")
+    inner, weight = pyg.GCNConv(8, 8), normal(7, seed=3).abs()
+    options: Any = {"norm": None, "rule": FixedDepth(), "max_steps": 3}
+    conv = AdaptiveConv(5, 8, conv=inner, **options).double()
+    states = conv.input_map(X).relu()
+    for _ in range(3):
+        states = inner(states, EDGES, weight).relu()
+    inputs = [weight, *conv.parameters()]
+    found = conv(X, EDGES, edge_weight=weight)
+    assert_same([found, *gradients(found, inputs)], [states, *gradients(states, inputs)])
+    attends, ones = AdaptiveConv(5, 8, heads=2, **options).double(), torch.ones_like(weight)
+    assert_same([attends(X, EDGES, edge_weight=ones)], [attends(X, EDGES)])
+    assert not torch.allclose(attends(X, EDGES, edge_weight=weight), attends(X, EDGES))
+    refuses("weights of edges are given as edge_weight", conv, X, EDGES, weight)
+    refuses(r"must be \(7,\), a factor", conv, X, EDGES, edge_weight=weight[:2])
+    mean = AdaptiveConv(5, 8).double()
+    refuses("NeighborMean .* not support edge_weight", mean, X, EDGES, edge_weight=weight)
+
+
 def test_the_mean_over_neighbours_is_pygs_sage() -> None:
     pyg = pytest.importorskip("torch_geometric.nn")
     mean, sage, frontier = (
