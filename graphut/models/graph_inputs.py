@@ -173,9 +173,8 @@ def _networkx_columns(graph: Any) -> dict[str, Any]:
     ):
         for column, (name, *_) in table.items():
             if any(name in row for row in rows):
-                cells: Any = (row.get(name) for row in rows)  # also arrays, tensors, np.float64
-                values = [x.tolist() if hasattr(x, "tolist") else x for x in cells]
-                columns[prefix + column] = values
+                data: Any = (row.get(name) for row in rows)  # also arrays, tensors, np.float64
+                columns[prefix + column] = [x.tolist() if hasattr(x, "tolist") else x for x in data]
     return columns
 
 

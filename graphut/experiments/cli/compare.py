@@ -156,8 +156,7 @@ def _draw(results: Mapping[str, Sequence[Result]], metric: str) -> Figure:
         axes.plot(flops, scores, marker, color=colour, alpha=0.4)
         axes.plot(fmean(flops), fmean(scores), marker, color=colour, markersize=10, label=spec)
     note = ", %" if scale == 100 else ", the lower the better" * (metric in _LOWER_IS_BETTER)
-    if scale == 100:
-        axes.set_ylim(bottom=0)
+    axes.set_ylim(bottom=0 if scale == 100 else None)
     axes.set(xlabel="floating-point operations per example", ylabel=metric.replace("_", " ") + note)
     figure.legend(loc="outside upper center", ncols=2, title="each seed, and their mean")
     return figure

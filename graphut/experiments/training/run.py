@@ -180,9 +180,7 @@ class Run(SavedModel):
         for option, path in task.paths.items():
             if not Path(path).exists():
                 run = shlex.quote(str(self.folder))
-                own = f"evaluate any file: graphut eval {run} --data PATH, " * bool(
-                    Path(path).suffix
-                )
+                own = f"evaluate with graphut eval {run} --data PATH, " * bool(Path(path).suffix)
                 raise FileNotFoundError(
                     f"{path}, the data of the run in {self.folder}, does not exist: restore it, "
                     f"{own}or give its new path: graphut train {self.task_name} --resume "
