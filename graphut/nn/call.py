@@ -229,7 +229,6 @@ def run_call(call: Call, start: Any = None) -> LoopOutput:
         output: LoopOutput | None = run_program(call)
         if output is not None:
             return output
-        call.checks = FINITE_CHECKS
         choose_backend(call)  # which knows that the program has failed
     if not call.is_traced:
         call.checks.check_features(call.given)
@@ -260,8 +259,7 @@ def choose_backend(call: Call) -> None:
             from graphut.nn.gpu import AsyncFiniteChecks, program_of
 
             call.program, call.waits = program_of(call)
-            if not call.waits:
-                call.checks = AsyncFiniteChecks(call.layer)
+            call.checks = FINITE_CHECKS if call.waits else AsyncFiniteChecks(call.layer)
     if call.waits and store.encoded is not None and not store.get_attention:
         between: Any = store.cross_layout
         cross = [step.cross_attention for step in call.steps]
