@@ -24,7 +24,7 @@ if not INTERPRET:
 from graphut.attention.triton import backend
 from graphut.attention.triton.launches import Launch
 from graphut.nn import gpu
-from graphut.nn.gpu import replay, settings
+from graphut.nn.gpu import program, replay, settings
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
 from graphut.nn.gpu.device_loop import layout_inputs
 from graphut.nn.gpu.program import Program
@@ -229,6 +229,22 @@ def test_mode(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
             gpu.mode("on"),
         ):
             pass
+
+
+def test_graphs_are_replayed_until_no_node_is_active(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "CHUNK", 2)
+    depths = [5, 1, 3, 1], [1, 1, 1, 1], [1, 4, 2, 1], [2, 2, 2, 2], [5, 5, 1, 1]
+    cases = [small(each, max_steps=5) for each in depths]
+    expected = [case.run(dense_recurrence) for case in cases]
+    with gpu_stand_in(), np.errstate(all="ignore"):
+        found = [numbers(results(case.to("cuda"))) for case in cases]
+    for each, wanted in zip(found, expected, strict=True):
+        assert_same(each[:4], wanted[:4], 1e-5)
+        joined = [torch.cat([x.flatten() for x in tensors[4:]]) for tensors in (each, wanted)]
+        assert_same(joined[:1], joined[1:], 1e-5)
+    [kept] = replay.idle  # the first call makes each launch once before it replays some backward
+    counts = [[graph._replay.replayed for graph in kind] for kind in (kept.forward, kept.backward)]
+    assert counts == [[4, 2, 1], [5, 3, 2, 5]]
 
 
 # Memory.
