@@ -254,7 +254,8 @@ def _read_nodes(column: Column, ids: Sequence[Any]) -> list[str] | NDArray[np.fl
     if is_numeric or any(row_of_numbers(value) is not None for value in values):
         return np.asarray(number_rows(column, "feat", lambda index: f"node {ids[index]!r}"))
     for index, value in enumerate(values):
-        if not isinstance(value, str) or is_empty(value):
+        is_name = isinstance(value, str) and not is_empty(value)
+        if not is_name or value.strip().startswith("(") or {*value} & {*"[;"}:  # text of an array
             raise ValueError(
                 f"node {ids[index]!r} has {value!r:.80} in `feat`, which is neither numbers, such "
                 'as "0.5, 1", nor the name of a kind: give all nodes numbers, or all nodes a name'

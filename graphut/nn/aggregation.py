@@ -114,7 +114,7 @@ class NeighborMean(Aggregation):
         frontier: Tensor | None = None,
         **others: Any,
     ) -> tuple[Tensor, None]:
-        self.refuse("NeighborMean", others)
+        self.refuse("NeighborMean, the step without heads or conv,", others)
         mean = neighbor_mean(layout, stored, frontier)
         return self.own(rows) + mean.to(rows.dtype), None
 

@@ -343,7 +343,7 @@ def edge_feature_options(
     """
     if (feat is None) != (layer is None):
         raise ValueError(
-            "edge features are required if the layer has an edge_dim, and refused otherwise; got "
+            "edge_attr (or edge_feat) is for layers with an edge_dim, which need it; got "
             f"{'no edge_dim' if layer is None else 'edge_dim'} and "
             f"{'no features' if feat is None else f'features of shape {tuple(feat.shape)}'}"
         )

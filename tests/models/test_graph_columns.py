@@ -1,3 +1,4 @@
+import re
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,8 @@ def test_parsed_graphs_refuse() -> None:
     check(rf"an edge has the weight \[0\.\], {words}", edge_weights=[0, 1])
     check(rf"an edge has the weight \[2\. 3\.\], {words}", edge_weights=["2 3", "2 3"])
     check("node 'y' has '' in `feat`, which is neither numbers", features=["a", ""])
+    for text in ("[np.float64(0.5), 1.0]", "(0.5, x)", "0.5; 1", "tensor([1.0])"):
+        check(f"'{re.escape(text)}' in `feat`, which is neither numbers", features=[text, text])
     refuses("an edge has 0 numbers in `feat`; expected 2", parse().encoded, 1, edge_feats=2)
     named = parse(features=["a", "b"]).encoded
     refuses("the kind of node 'b' is unknown; known are a", named, ["a"])

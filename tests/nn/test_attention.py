@@ -254,7 +254,7 @@ def test_attention_refuses_what_does_not_fit() -> None:
         frontier=torch.tensor([1, 25]),
     )
     refuses(r"frontier must be a tensor, got list", build().float(), THREE, FEAT, frontier=[1, 2])
-    refuses("required if the .* got edge_dim and no features", with_edges, 3, None)
+    refuses("which need it; got edge_dim and no features", with_edges, 3, None)
     refuses(r"no edge_dim and features of shape \(7, 3\)", with_edges, None, torch.ones(7, 3))
     refuses(SHAPES, with_edges, 3, torch.ones(6, 3))
     refuses(r"edge_feat\[0, 0\] is nan", with_edges, 1, torch.full((7, 1), math.nan))

@@ -37,7 +37,7 @@ class Compare(CheckedConfig):
     """
 
     task: str = word("as for graphut train", "TASK")
-    specs: tuple[str, ...] = word('topologies, such as "window:3|global:0"', "SPEC")
+    specs: tuple[str, ...] = word('topologies of the encoder or language model: "window:3"', "SPEC")
     out: str = argument(MISSING, "folder for the runs", "FOLDER")
     seeds: int = argument(3, "number of seeds for each topology", "N", least=1)
     plot: str | None = argument(None, "draw results and FLOPs: .png, .pdf or .svg", "FILE")
