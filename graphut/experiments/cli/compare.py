@@ -122,7 +122,11 @@ def _table(results: Mapping[str, Sequence[Result]], metric: str) -> list[str]:
         scores = [result.score for result in of_seeds]
         spread = f" \N{PLUS-MINUS SIGN} {form(stdev(scores))}" if len(scores) > 1 else ""
         flops, minutes = (fmean(column) for column in [*zip(*of_seeds, strict=True)][2:])
-        cells = form(fmean(scores)) + spread, f"{flops:.3g}", three_digits(minutes)
+        cells = (
+            form(fmean(scores)) + spread,
+            f"{three_digits(flops / 1e6)} M",
+            three_digits(minutes),
+        )
         rows.append([spec, *cells])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
