@@ -117,17 +117,13 @@ def _read(folder: Path) -> Result:
 def _table(results: Mapping[str, Sequence[Result]], metric: str) -> list[str]:
     """Return lines with mean and standard deviation over the seeds, FLOPs and training time."""
     form = percent if is_share(metric) else three_digits
-    rows = [["topology", metric.replace("_", " "), "FLOPs per example", "minutes"]]
+    rows = [["topology", metric.replace("_", " "), "MFLOPs per example", "minutes"]]
     for spec, of_seeds in results.items():
         scores = [result.score for result in of_seeds]
         spread = f" \N{PLUS-MINUS SIGN} {form(stdev(scores))}" if len(scores) > 1 else ""
         flops, minutes = (fmean(column) for column in [*zip(*of_seeds, strict=True)][2:])
-        cells = (
-            form(fmean(scores)) + spread,
-            f"{three_digits(flops / 1e6)} M",
-            three_digits(minutes),
-        )
-        rows.append([spec, *cells])
+        costs = three_digits(flops / 1e6), three_digits(minutes)
+        rows.append([spec, form(fmean(scores)) + spread, *costs])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
