@@ -83,7 +83,7 @@ class RunRecord:
 
     @cached_property
     def setup(self) -> tuple[str | None, Mapping[str, Any]]:
-        """The preset that needs the fewest further options, and these options.
+        """The preset that is nearest to the run, and the options of the run that differ from it.
 
         The preset is None if the task has none. In paths, `DATA/` replaces the folder. An option
         that is missing in the run, because the run is older, has its default.

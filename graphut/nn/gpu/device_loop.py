@@ -1,4 +1,4 @@
-"""A recurrence on a GPU whose host asks every few steps whether a node is active; its gradient."""
+"""Run a recurrence as a program on a GPU, and compute its gradient."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, cast

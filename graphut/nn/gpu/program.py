@@ -74,9 +74,9 @@ class Program:
         self.shared = self._shared()
         steps = range(1, settings.max_steps + 1)
         chunks = [steps[first : first + CHUNK] for first in range(0, len(steps), CHUNK)]
-        rows = [self.steps[name] for name in ("active", "number")]  # 0 in steps that are not made
+        later = [self.steps[name][CHUNK:] for name in ("active", "number")]  # 0 if not made
         self.forward: list[list[Any]] = [[x for t in c for x in self._forward(t)] for c in chunks]
-        self.forward[0][:0] = [partial(torch._foreach_zero_, rows), self.weights.prepare]
+        self.forward[0][:0] = [partial(torch._foreach_zero_, later), self.weights.prepare]
         self.backward: list[list[Any]] = []
         if settings.learns:
             zeros = [x for name, x in (self.parts | self.whole).items() if name in ADDED]
@@ -93,7 +93,7 @@ class Program:
         copy_by_dtype(own, [inputs[name] for name in self.given])
 
     def is_active_after(self, chunks: int) -> bool:
-        """Return whether a node is active after the first chunks of the forward pass."""
+        """Return whether a node is active after `chunks` chunks; the host waits for the device."""
         return bool(self.whole["going"][chunks * CHUNK + 1].any())
 
     # Tensors.
@@ -189,7 +189,7 @@ class Program:
         return named(Step, {name: x[t - 1] for name, x in self.steps.items()})
 
     def _next_number(self, t: int) -> Tensor | None:
-        """Return the number of rows of the step after step `t`, or None if it is the last."""
+        """Return the number of rows in step `t + 1`, on the device; None if `t` is the last."""
         return None if t == self.settings.max_steps else self.steps["number"][t]
 
     # In the following, `at` is the index of a step, or `ALL`.
