@@ -351,7 +351,7 @@ def draw_steps(steps: Tensor, path: Path) -> None:
 
     side = math.isqrt(len(steps))
     figure, axes = pyplot.subplots(figsize=(4.2, 3.6), layout="constrained")
-    image = axes.imshow(steps.view(side, side), cmap="Blues", interpolation="nearest")
+    image = axes.imshow(steps.view(side, side).numpy(), cmap="Blues", interpolation="nearest")
     axes.set_axis_off()
     figure.colorbar(image, label="steps of the cell")
     figure.savefig(path, dpi=100)

@@ -1,4 +1,4 @@
-"""The pages of the site: their Python runs, and what they name is there; `.ci/run` builds them."""
+"""The code of the site's pages runs, and what they name is there; `.ci/run` builds them."""
 
 import re
 from importlib.util import find_spec
@@ -12,43 +12,52 @@ import torch
 from graphut import topology
 from graphut.experiments.cli import COMMANDS
 from graphut.topology.registry import registry
+from tests.shell import CODE, put_files, run_block
 
 ROOT = Path(__file__).parents[1]
 PAGES = {path.stem: path.read_text() for path in sorted((ROOT / ".docs").glob("*.md"))}
 
 
-CODE = re.compile(r"```(?:python|\{code-cell\} python)\n(.*?)```", re.DOTALL)
+CODED = {name for name, text in PAGES.items() if CODE.search(text)} - {"testing"}  # runs the tests
 
 
 @pytest.mark.filterwarnings("ignore:Dataloader CPU affinity")  # of DGL, for each loader
-@pytest.mark.parametrize("page", [name for name, text in PAGES.items() if CODE.search(text)])
-def test_docs_python_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("page", sorted(CODED))
+def test_docs_code_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     if "import torch_geometric" in PAGES[page] or "from torch_geometric" in PAGES[page]:
         pytest.importorskip("torch_geometric.data")  # its first import warns
     if "Planetoid" in PAGES[page]:
         put_graphs(monkeypatch)
+    put_files(PAGES[page], monkeypatch)
     names: dict[str, Any] = {}  # a page is read from top to bottom
-    for code in CODE.findall(PAGES[page]):
-        if "torch_geometric.loader" in code and find_spec("pyg_lib") is None:
-            continue  # not on PyPI
-        exec(compile(code, f"{page}.md", "exec"), names)
+    for kind, code, in_text in CODE.findall(PAGES[page]):
+        if kind == "sh" or in_text:
+            run_block(code or " ".join(in_text.split()), monkeypatch)
+        elif "torch_geometric.loader" not in code or find_spec("pyg_lib"):  # not on PyPI
+            exec(compile(code, f"{page}.md", "exec"), names)
 
 
 def put_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put a graph of two nodes where a page reads published graphs."""
+    """Put a ring of 1,200 nodes where a page reads published graphs."""
     from torch_geometric import data, datasets
 
-    masks = {f"{part}_mask": torch.tensor([True, False]) for part in ("train", "val", "test")}
-    edges, label = torch.tensor([[0, 1], [1, 0]]), torch.tensor([0, 1])
-    graph = data.Data(torch.eye(2), edges, y=label, **masks)
+    node = torch.arange(1200)
+    edges = torch.stack([node, node.roll(1)])
+    parts = {"train": node < 400, "val": node % 3 == 1, "test": node % 3 == 2}
+    masks = {f"{part}_mask": mask for part, mask in parts.items()}
+    graph = data.Data(torch.eye(3)[node % 3], edges, y=node % 4, **masks)
     monkeypatch.setattr(datasets, "Planetoid", lambda folder, name: [graph])
-    matrix = {"data": [1.0, 1.0], "indices": [1, 0], "indptr": [0, 1, 2], "shape": [2, 2]}
-    arrays = {f"{kind}_matrix.{key}": matrix[key] for kind in ("adj", "attr") for key in matrix}
+    starts, ones = np.arange(1201), np.ones(1200)
+    matrices = {"adj": ((node + 1) % 1200, 1200), "attr": (node % 3, 3)}
+    arrays = {"labels": node % 4}
+    for kind, (columns, width) in matrices.items():
+        matrix = {"data": ones, "indices": columns, "indptr": starts, "shape": [1200, width]}
+        arrays |= {f"{kind}_matrix.{key}": value for key, value in matrix.items()}
     Path("ppnp/ppnp/data").mkdir(parents=True)
     for name in ("citeseer", "cora_ml"):
-        np.savez(f"ppnp/ppnp/data/{name}.npz", labels=label, **arrays)
+        np.savez(f"ppnp/ppnp/data/{name}.npz", **arrays)
 
 
 def test_docs_show_the_help_of_every_command() -> None:

@@ -1,24 +1,20 @@
-"""The README's Python runs, and its figures agree with the tables of results."""
+"""The code and the commands of the README run, and its figures agree with the tables of results."""
 
 import re
-import shlex
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import networkx
 import pytest
 
-from graphut.experiments.cli import main
-from tests.experiments.cli.tiny import TINY
 from tests.helpers import read_rows
+from tests.shell import CODE, put_files, run_block
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 RESULTS = ROOT / "examples" / "results"
 RUNS, BENCH = read_rows(RESULTS / "runs.csv"), read_rows(RESULTS / "bench.csv")
-COMMANDS = re.findall(r"^graphut (.*?) +#", README, re.MULTILINE)
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
@@ -37,21 +33,11 @@ def test_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the commands to try, with little training."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    pairs = "".join(f"{n} {n % 3}\t{n % 3}\n" for n in [*range(9)] * 5)
-    (tmp_path / "pairs.tsv").write_text(pairs)
-    graph = networkx.path_graph(20)
-    nodes = {n: {"feat": str(n % 2), "label": "ab"[n % 3 > 0]} for n in graph}
-    networkx.set_node_attributes(graph, nodes)
-    (tmp_path / "graphs").mkdir()
-    networkx.write_graphml(graph, tmp_path / "graphs" / "line.graphml")
-    small = "--test-sizes 20 --test-nodes 20 --pool 20 --epochs 1"
-    assert main(f"train graph-distance --out runs/distance {small}".split()) == 0
-    for command in COMMANDS:
-        words = shlex.split(command)
-        if words[0] == "train":
-            words += TINY if words[1] == "sort" else ["--epochs", "1", "--d-model", "8"]
-        assert main(words) == 0, command
-    assert len(COMMANDS) >= 7 and Path("t.png").exists() and Path("report.html").exists()
+    put_files(README, monkeypatch)
+    for kind, code, in_text in CODE.findall(README):
+        if in_text or (kind == "sh" and "pip install" not in code):
+            run_block(code or in_text, monkeypatch)
+    assert Path("t.png").exists() and Path("report.html").exists()
 
 
 def test_readme_is_short() -> None:

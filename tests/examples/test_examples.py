@@ -161,17 +161,21 @@ def test_hetero_papers_and_words_of_cora(library: str, capsys: pytest.CaptureFix
     assert capsys.readouterr().out.startswith("weight 0.1: test accuracy")
 
 
-def write_graphs(folder: Path) -> None:
-    """Write a ring of 60 nodes in each of the three forms of `node_classification.py`."""
-    label, nodes = np.arange(60) % 2, np.arange(60)
-    masks = np.stack([nodes // 20 == part for part in range(3)])[:, None]
+def write_graphs(folder: Path, size: int = 60) -> None:
+    """Write a ring of nodes in each of the three forms of `node_classification.py`."""
+    label, nodes = np.arange(size) % 2, np.arange(size)
+    masks = np.stack([nodes * 3 // size == part for part in range(3)])[:, None]
     names = ("train_masks", "val_masks", "test_masks")
-    feats = {"node_features": np.random.default_rng(0).random((60, 3)), "node_labels": label}
-    ring = np.stack([nodes, (nodes + 1) % 60], 1)
+    feats = {"node_features": np.random.default_rng(0).random((size, 3)), "node_labels": label}
+    ring = np.stack([nodes, (nodes + 1) % size], 1)
     np.savez(folder / "a.npz", edges=ring, **feats, **dict(zip(names, masks, strict=True)))
-    csr: dict[str, Any] = {"feat_indptr": np.arange(61), "feat_indices": nodes % 3, "num_feats": 3}
+    csr: dict[str, Any] = {
+        "feat_indptr": np.arange(size + 1),
+        "feat_indices": nodes % 3,
+        "num_feats": 3,
+    }
     parts = {"train": nodes[:20], "val": nodes[20:40], "test": nodes[40:]}
-    ends = {"src": nodes, "dst": (nodes + 1) % 60}
+    ends = {"src": nodes, "dst": (nodes + 1) % size}
     np.savez(folder / "b.npz", label=nodes % 3, **csr, **ends, **parts)
     many = np.arange(1200)
     csr = {"feature_indptr": np.arange(1201), "feature_indices": many % 3, "num_features": 3}
