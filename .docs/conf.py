@@ -45,6 +45,7 @@ nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 600
 nb_merge_streams = True
+nb_output_stderr = "remove"
 
 myst_heading_anchors = 3
 maximum_signature_line_length = 88

@@ -182,5 +182,4 @@ class Characters(Vocabulary):
 
 def _visible(symbol: str) -> str:
     """Return a symbol, or a sign or the code point of white space."""
-    code = symbol if symbol.split() else f"<U+{ord(symbol):04X}>"
-    return _VISIBLE.get(symbol, code)
+    return _VISIBLE.get(symbol, symbol if symbol.split() else f"<U+{ord(symbol):04X}>")

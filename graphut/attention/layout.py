@@ -142,9 +142,7 @@ class EdgeLayout(ABC):
     def to(self, device: Device) -> EdgeLayout:
         """Return the layout on a device; a copy is made once, and stored for later calls."""
         target = torch.device(device)
-        if target == self.device:
-            return self
-        return upload([self], target)[0]
+        return self if target == self.device else upload([self], target)[0]
 
     def original(self) -> EdgeLayout:
         """Return the layout that this one was copied from, while it exists; else this layout."""
@@ -190,8 +188,7 @@ class EdgeLayout(ABC):
 
 def node_counts(layout: EdgeLayout) -> tuple[Tensor]:
     """Return the numbers of sources and of destinations, `(2,)` int64."""
-    counts = torch.tensor([layout.num_src, layout.num_dst])
-    return (counts.to(layout.device),)
+    return (torch.tensor([layout.num_src, layout.num_dst]).to(layout.device),)
 
 
 def seen_by(layout: EdgeLayout) -> tuple[Tensor, Tensor]:

@@ -98,8 +98,7 @@ class GenerativeModel(AdaptiveModel):
                 return [*map(self.text_of, ids, answers)]
             if not get_attention:
                 return answers
-            lists = [[*map(int, sequence)] for sequence in ids]
-            return [*map(self._run_again, lists, answers)]
+            return [*map(self._run_again, [[*map(int, each)] for each in ids], answers)]
 
     @torch.no_grad()
     def record(self, sequence: Sequence[int], answer: Generation) -> Generation:

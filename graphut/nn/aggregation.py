@@ -115,8 +115,7 @@ class NeighborMean(Aggregation):
         **others: Any,
     ) -> tuple[Tensor, None]:
         self.refuse("NeighborMean, the step without heads or conv,", others)
-        mean = neighbor_mean(layout, stored, frontier)
-        return self.own(rows) + mean.to(rows.dtype), None
+        return self.own(rows) + neighbor_mean(layout, stored, frontier).to(rows.dtype), None
 
 
 def neighbor_mean(layout: EdgeLayout, feat: Tensor, frontier: Tensor | None = None) -> Tensor:

@@ -239,8 +239,7 @@ class MultiHeadAttention(nn.Module):
         check_feat(feat_dst, "destination", layout.num_dst, self.in_feats[1], self)
         if frontier is not None:
             check_frontier(layout, frontier)
-        rows = feat_dst if frontier is None else feat_dst[frontier]
-        return rows, self.project(feat_src)
+        return feat_dst if frontier is None else feat_dst[frontier], self.project(feat_src)
 
     def project(self, feat_src: Tensor) -> Tensor:
         """Return the keys and values of the sources, `(N_src, 2 * num_heads * head_feats)`."""

@@ -58,9 +58,7 @@ def draw_attention(
     steps, heads = weights.shape[:2]
     weights = weights.detach().float().cpu()
     weights = weights.masked_fill(weights == 0, torch.nan)
-    named_queries, named_keys = (
-        [cut(str(name), _LONGEST) for name in names] for names in (queries, keys)
-    )
+    named_queries, named_keys = ([cut(str(x), _LONGEST) for x in each] for each in (queries, keys))
     if figure is None:
         figure = new_figure(*attention_size(weights, queries, keys))
     panels = figure.subplots(steps, heads, squeeze=False)

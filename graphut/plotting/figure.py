@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from io import BytesIO
 from itertools import cycle, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,7 +39,13 @@ def new_figure(width: float, height: float) -> Figure:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError(f"pictures need matplotlib ({error}): pip install matplotlib") from None
-    return Figure(figsize=(width, height), dpi=150, layout="constrained")
+
+    class ShownFigure(Figure):
+        def _repr_png_(self) -> bytes:  # a notebook shows it, also without %matplotlib inline
+            self.savefig(file := BytesIO(), format="png")
+            return file.getvalue()
+
+    return ShownFigure(figsize=(width, height), dpi=150, layout="constrained")
 
 
 def check_picture_path(path: str | Path, *others: str) -> None:

@@ -16,3 +16,9 @@ def test_check_picture_path_refuses_suffixes_and_folders() -> None:
         check_picture_path("a.foo")
     with pytest.raises(FileNotFoundError, match="its folder does not exist"):
         check_picture_path("nowhere/a.png")
+
+
+def test_figures_are_pictures_in_notebooks() -> None:
+    formatters = pytest.importorskip("IPython").core.interactiveshell.DisplayFormatter()
+    shown, _ = formatters.format(new_figure(1, 1))
+    assert shown["image/png"].startswith(b"\x89PNG")

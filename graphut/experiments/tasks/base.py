@@ -61,8 +61,7 @@ class LabelledGraph(NamedTuple):
     @property
     def has_label(self) -> NDArray[np.bool_]:
         """A 1-D boolean mask, as long as `labels`: True for each label that is known."""
-        missing = self.labels < 0 if self.labels.ndim == 1 else np.isnan(self.labels).any(1)
-        return ~missing
+        return self.labels >= 0 if self.labels.ndim == 1 else ~np.isnan(self.labels).any(1)
 
 
 @dataclass(frozen=True)

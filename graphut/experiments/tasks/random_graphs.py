@@ -49,8 +49,7 @@ def _erdos_renyi(nodes: int, random: np.random.Generator, like: int = 0) -> Edge
 def _watts_strogatz(nodes: int, random: np.random.Generator) -> Edges:
     """Draw a connected ring with 4, 6 or 8 neighbours per node and 5% to 20% rewired edges."""
     neighbours, share = min(int(random.choice([4, 6, 8])), nodes), random.uniform(0.05, 0.2)
-    generator = "connected_watts_strogatz_graph"
-    return _networkx_graph(generator, random, nodes, neighbours, share)
+    return _networkx_graph("connected_watts_strogatz_graph", random, nodes, neighbours, share)
 
 
 def _delaunay(nodes: int, random: np.random.Generator) -> Edges:

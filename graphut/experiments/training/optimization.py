@@ -24,8 +24,7 @@ def learning_rate_factor(update: int, warmup: int, updates: int) -> float:
     warmup = min(warmup, updates // 2)
     if update < warmup:
         return (update + 1) / warmup
-    progress = (update - warmup) / max(updates - warmup, 1)
-    return (1 + cos(pi * min(progress, 1.0))) / 2
+    return (1 + cos(pi * min((update - warmup) / max(updates - warmup, 1), 1.0))) / 2
 
 
 def ponder_factor(update: int, warmup: int, updates: int) -> float:
