@@ -81,8 +81,9 @@ class AdaptiveConv(GraphCall):
     halting_bias : float
         Initial bias of the halting unit. Lower values begin with more steps.
     halted, evaluation_halted : str
-        What neighbours read of a halted node, in training ("running" by default) and in evaluation
-        ("frozen"); see `AdaptiveRecurrence`.
+        What neighbours read of a halted node, "running" by default, and in evaluation if it is to
+        differ; see `AdaptiveRecurrence`. "frozen" saves the work of halted nodes, and accuracy is
+        lost where they pass on what distant nodes need.
 
     Raises
     ------
@@ -237,7 +238,7 @@ def make_recurrence(
     activation: nn.Module | None = None,
     halting_bias: float = -2.0,
     halted: str = "running",
-    evaluation_halted: str = "frozen",
+    evaluation_halted: str | None = None,
 ) -> AdaptiveRecurrence:
     """Return a recurrence without signals for graphs; see `AdaptiveConv` for the options."""
     if norm not in ("batch", "layer", None):

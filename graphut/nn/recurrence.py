@@ -64,7 +64,8 @@ class AdaptiveRecurrence(nn.Module):
         "stale": the keys and values of its last step. "running": a state that is still updated.
     evaluation_halted : {"copied", "frozen", "stale", "running"}, optional
         The same after `layer.eval()`; the default is `halted`. With "running" in training and
-        "frozen" in evaluation, all nodes help to train the step, and evaluation saves the work.
+        "frozen" in evaluation, all nodes help to train the step, and evaluation saves the work, but
+        nodes read other states than in training.
     position_signal : {"sinusoidal", "sinusoidal0"} or callable, optional
         Signal of positions: the sinusoids of the paper, the same counted from 0 instead of 1, or a
         function or module that returns rows `(n, d)` for positions `(n,)` or `(n, k)`, such as

@@ -1,6 +1,7 @@
 """Position and step signals, which each step adds to states."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from typing import TypeAlias, TypeGuard
 
@@ -103,9 +104,8 @@ def encode(signal: Signal, coordinates: Tensor, like: Tensor) -> Tensor:
     is_small = coordinates.dtype == torch.int64 and coordinates.device.type == "cpu"
     is_small = is_small and coordinates.dim() == 1 and coordinates.numel() > 0
     if is_small and _is_fixed(signal, like):
-        low, high = coordinates.aminmax()
-        if low.item() >= 0 and high.item() < _TABLE:
-            table = _sinusoids(signal.count_from - 1, _TABLE, signal.dim, like.dtype, like.device)
+        table = _sinusoids(signal.count_from - 1, _TABLE, signal.dim, like.dtype, like.device)
+        with suppress(IndexError):  # of coordinates beyond the table
             return table.index_select(0, coordinates)
     return _call_signal(signal, coordinates, like)
 
