@@ -19,6 +19,7 @@ A data set is a file of numpy arrays, or a folder of such files. One of three fo
 """
 
 import argparse
+import copy
 import csv
 import math
 import time
@@ -237,6 +238,24 @@ MODELS = (
 )
 
 
+def new_board(side: int, seed: int) -> Graph:
+    """Draw a board by the rules of Minesweeper in arXiv 2302.11640; all cells are test nodes.
+
+    A fifth of the cells are mines, and half of them do not show how many of their eight neighbours
+    are. Counts of five and more are one feature.
+    """
+    random = torch.Generator().manual_seed(seed)
+    cell = torch.arange(side * side).view(side, side)
+    pairs = [(cell[:, :-1], cell[:, 1:]), (cell[:-1], cell[1:])]
+    pairs += [(cell[:-1, :-1], cell[1:, 1:]), (cell[1:, :-1], cell[:-1, 1:])]
+    edges = undirected(torch.cat([torch.stack([a.flatten(), b.flatten()]) for a, b in pairs], 1))
+    mine = (torch.randperm(side * side, generator=random) < side * side // 5).long()
+    count = torch.zeros_like(mine).index_add(0, edges[1], mine[edges[0]])
+    hidden = torch.randperm(side * side, generator=random) < side * side // 2
+    x = F.one_hot(torch.where(hidden, 0, 1 + count.clamp(max=5)), 7).float()
+    return Graph(x, edges, mine, {"val": cell.flatten(), "test": cell.flatten()})
+
+
 # Training.
 
 
@@ -286,21 +305,32 @@ def decayed(model: nn.Module, weight_decay: float) -> list[dict]:
     ]
 
 
-def train(name: str, graph: Graph, seed: int, o: argparse.Namespace) -> dict[str, float | str]:
-    """Train one model within the budget, and return its row of the table."""
+@torch.no_grad()
+def evaluate(model: nn.Module, graph: Graph, o: argparse.Namespace) -> dict[str, float]:
+    """Return the scores of a model on the validation and the test nodes, and its cost."""
+    model.eval()
+    before = time.process_time()
+    logits = model(graph.x, graph.edges)
+    row = {"forward_s": time.process_time() - before}
+    row |= {part: score(logits, graph, part) for part in ("val", "test")}
+    row["steps"] = math.nan if model.ponder is None else float(model.ponder.mean_steps)
+    return row | {"gflop": flops_of(model, graph, o) / 1e9}
+
+
+def train(
+    name: str, graph: Graph, seed: int, o: argparse.Namespace
+) -> tuple[dict[str, float | str], nn.Module]:
+    """Train one model within the budget; return its row of the table, and the best model."""
     torch.manual_seed(seed)
     classes = 1 if graph.is_binary else int(graph.label.max()) + 1
     model = make_model(name, graph.x.shape[1], classes, o)
     optimizer = torch.optim.Adam(decayed(model, o.weight_decay), lr=o.lr)
     start, spent, epoch, evaluated = time.process_time(), 0.0, 0, -1.0
-    best: dict[str, float | str] = {"val": -1.0}
-    taken = None  # the steps of each node in the best evaluation
+    best, weights = {"val": -1.0}, {}
     while spent < 1.0 and epoch < o.epochs:
         rate = o.lr * min(1.0, (spent + 0.002) / 0.05) * (0.51 + 0.49 * math.cos(math.pi * spent))
         for group in optimizer.param_groups:
             group["lr"] = rate
-        if isinstance(model, Adaptive) and spent >= 1 - o.frozen_share:
-            model.conv.recurrence.halted = "frozen"  # as in evaluation
         model.train()
         loss = loss_of(model(graph.x, graph.edges), graph)
         if model.ponder is not None:
@@ -313,21 +343,12 @@ def train(name: str, graph: Graph, seed: int, o: argparse.Namespace) -> dict[str
         if spent < evaluated + 1 / o.evaluations and spent < 1.0 and epoch < o.epochs:
             continue
         evaluated = spent
-        model.eval()
-        with torch.no_grad():
-            before = time.process_time()
-            logits = model(graph.x, graph.edges)
-            seconds = time.process_time() - before
-        if (value := score(logits, graph, "val")) > float(best["val"]):
-            steps = math.nan if model.ponder is None else float(model.ponder.mean_steps)
-            best = {"val": value, "test": score(logits, graph, "test"), "steps": steps}
-            best |= {"gflop": flops_of(model, graph, o) / 1e9, "forward_s": seconds}
-            taken = None if model.ponder is None else model.ponder.steps
+        if (row := evaluate(model, graph, o))["val"] > best["val"]:
+            best, weights = row, copy.deepcopy(model.state_dict())
     cpu = time.process_time() - start
-    if o.draw is not None and taken is not None:
-        draw_steps(taken, o.draw)
-    weights = sum(weight.numel() for weight in model.parameters())
-    return {"model": name, **best, "weights": weights, "epochs": epoch, "cpu_s": cpu}
+    model.load_state_dict(weights)
+    size = sum(weight.numel() for weight in model.parameters())
+    return {"model": name, **best, "weights": size, "epochs": epoch, "cpu_s": cpu}, model
 
 
 COLUMNS = (
@@ -382,13 +403,7 @@ def main() -> None:
     parser.add_argument("--max-steps", type=int, default=10)
     parser.add_argument("--norm", choices=["batch", "layer", "none"], default="batch")
     parser.add_argument(
-        "--frozen-share",
-        type=float,
-        default=0.0,
-        help="of the time, at its end: frozen in training",
-    )
-    parser.add_argument(
-        "--evaluation-halted", choices=["frozen", "running"], default="frozen", help="of adaptive"
+        "--evaluation-halted", choices=["frozen", "running"], default="running", help="of adaptive"
     )
     parser.add_argument("--dropout", type=float, default=0.2)
     parser.add_argument("--input-dropout", type=float, default=0.0)
@@ -396,6 +411,8 @@ def main() -> None:
     parser.add_argument("--weight-decay", type=float, default=0.0)
     parser.add_argument("--ponder-weight", type=float, default=0.003)
     parser.add_argument("--halting-bias", type=float, default=-2.0)
+    help_boards = "test on new Minesweeper boards of these sizes, such as 100 300"
+    parser.add_argument("--boards", type=int, nargs="+", default=[], help=help_boards)
     parser.add_argument("--draw", type=Path, metavar="FILE", help="draw the steps of square boards")
     parser.add_argument("--out", type=Path, metavar="FILE", help="add the rows to a CSV file")
     o = parser.parse_args()
@@ -411,10 +428,19 @@ def main() -> None:
                 parser.error(f"cannot read split {split} of {path}: {error!r}")
             if o.draw is not None and math.isqrt(len(graph.x)) ** 2 != len(graph.x):
                 parser.error(f"--draw needs the cells of a square, got {len(graph.x)} nodes")
+            if o.boards and graph.x.shape[1] != 7:
+                parser.error(f"--boards needs the 7 features of cells, got {graph.x.shape[1]}")
             for name in o.models:
                 for seed in range(o.seeds):
-                    row = train(name, graph, seed, o)
-                    write_row({"data": path.stem, "split": split, "seed": seed, **row}, o.out)
+                    row, model = train(name, graph, seed, o)
+                    row |= {"split": split, "seed": seed}
+                    write_row({"data": path.stem, **row}, o.out)
+                    for side in o.boards:
+                        of_board = evaluate(model, new_board(side, seed), o)
+                        write_row({"data": f"board-{side}", **row, **of_board}, o.out)
+                    if o.draw is not None and model.ponder is not None:
+                        evaluate(model, graph, o)
+                        draw_steps(model.ponder.steps, o.draw)
 
 
 if __name__ == "__main__":

@@ -199,13 +199,41 @@ def test_node_classification_trains_every_model(
         str(tmp_path / "out.csv"),
     ]
     assert run("node_classification", str(tmp_path / "a.npz"), "--models", *models, *small) == 0
-    more = ["--frozen-share", "0.5"]
-    assert run("node_classification", str(tmp_path), "--models", "adaptive", *more, *small) == 0
+    frozen = ["--evaluation-halted", "frozen", *small]
+    assert run("node_classification", str(tmp_path), "--models", "adaptive", *frozen) == 0
     assert run("node_classification", str(tmp_path / "a.npz"), "--draw", "a.png", *small) == 2
     assert "--draw needs the cells of a square" in capsys.readouterr().err
     rows = (tmp_path / "out.csv").read_text().splitlines()
     assert len(rows) == 1 + len(models) + 3 and rows[0].startswith("data,split,seed,model,val,test")
     assert rows[-1].startswith("c,0,0,adaptive,")
+    assert run("node_classification", str(tmp_path / "a.npz"), "--boards", "9", *small) == 2
+    assert "--boards needs the 7 features of cells, got 3" in capsys.readouterr().err
+
+
+def test_node_classification_draws_new_boards(tmp_path: Path) -> None:
+    pytest.importorskip("torch_geometric")
+    board = load("node_classification")["new_board"](12, 0)
+    assert (
+        len(board.label) == 144 and int(board.label.sum()) == 28 and int(board.x[:, 0].sum()) == 72
+    )
+    assert board.edges.shape == (2, 2 * (2 * 11 * 12 + 2 * 11 * 11))
+    mines = torch.zeros(144).index_add(0, board.edges[1], board.label[board.edges[0]].float())
+    shown = board.x[:, 0] == 0
+    assert torch.equal(board.x[shown].argmax(1) - 1, mines[shown].clamp(max=5).long())
+    masks = {f"{part}_masks": np.ones((1, 144), bool) for part in ("train", "val", "test")}
+    graph = {"node_features": board.x, "node_labels": board.label, "edges": board.edges.T}
+    np.savez(tmp_path / "mines.npz", **graph, **masks)
+    options = ["--models", "adaptive", "--epochs", "2", "--boards", "6", "9", "--out", "out.csv"]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(tmp_path)
+        assert run("node_classification", "mines.npz", *options, "--draw", "mines.png") == 0
+    rows = (tmp_path / "out.csv").read_text().splitlines()
+    assert [row.partition(",")[0] for row in rows[1:]] == ["mines", "board-6", "board-9"]
+    assert (tmp_path / "mines.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_auc_of_equal_scores() -> None:
+    pytest.importorskip("torch_geometric")
     auc = load("node_classification")["auc"]
     scores, label = torch.tensor([0.1, 0.4, 0.4, 0.8]), torch.tensor([0, 0, 1, 1])
     assert auc(scores, label) == 0.875
