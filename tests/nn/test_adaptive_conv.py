@@ -274,6 +274,18 @@ def test_adaptive_conv_refuses_what_does_not_fit() -> None:
     refuses(r"reads no features of edges", reads_none, X, EDGES, EDGE_ATTR)
 
 
+def test_halted_nodes_go_on_in_training_and_in_evaluation() -> None:
+    x, ring = normal(40, 3, dtype=torch.float32), torch.arange(40)
+    edges = torch.stack([ring, ring.roll(1)])
+    torch.manual_seed(0)
+    conv = AdaptiveConv(3, 8, norm=None, halting_bias=-1.0)
+    trained, evaluated = conv(x, edges), conv.eval()(x, edges)
+    assert_same([trained], [evaluated], 1e-6)
+    assert len(conv.ponder.steps.unique()) > 1
+    conv.recurrence.evaluation_halted = "frozen"
+    assert float((conv(x, edges) - trained).detach().abs().max()) > 1e-4
+
+
 def test_adaptive_conv_copies_pickles_and_loads() -> None:
     conv = build(5, 8)
     out = conv(X, EDGES)
