@@ -50,8 +50,7 @@ def check_tensor(value: Any, name: str) -> None:
     if not is_intercepted():  # operators see such tensors in a mode that intercepts all of them
         raise TypeError(
             f"{name} is a {kind.__name__} with the layout {value.layout}, or inside of torch.func "
-            "or forward-mode differentiation: the kernels read plain tensors alone, such as those "
-            "of x.to_dense()"
+            "or forward-mode differentiation: the kernels read plain tensors (x.to_dense())"
         )
 
 

@@ -33,7 +33,6 @@ def dense_attention(call: AttentionCall) -> AttentionResult:
     weights = weights.unflatten(1, (copies, shape[1])).transpose(0, 1).masked_fill(unseen, 0.0)
     factors = call.weight_factors()
     if factors is not None:
-        kept = torch.zeros_like(table).index_put((copy, row, source), factors)
-        weights = weights * kept
+        weights = weights * torch.zeros_like(table).index_put((copy, row, source), factors)
     out = torch.einsum("canh,nhd->ahd", weights, value)
     return AttentionResult(out.to(call.value.dtype), weights[copy, row, source])

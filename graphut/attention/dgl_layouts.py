@@ -48,9 +48,8 @@ def as_layout(graph: DGLGraph | EdgeLayout, etype: Any = None) -> EdgeLayout:
     if etype is None and len(graph.etypes) > 1:
         names = ", ".join(map(repr, graph.etypes))
         raise ValueError(
-            f"the graph has several edge types ({names}); choose one, as in "
-            f"graphut.attention.as_layout(graph, {graph.etypes[0]!r}), or use "
-            "graphut.nn.HeteroAdaptiveConv for all of them"
+            f"the graph has several edge types ({names}): choose one, such as "
+            f"graphut.attention.as_layout(graph, {graph.etypes[0]!r}), or use HeteroAdaptiveConv"
         )
     canonical = graph.to_canonical_etype(etype)
     layouts = _layouts_of(graph)

@@ -26,8 +26,7 @@ def dropout_factors(
     head = torch.arange(heads, device=edge.device)
     by_edge = mix(mix((edge & _LOW) ^ (edge >> 32)) ^ seed_hash(seed))
     bits = mix(by_edge[:, None] ^ mix(head + 0x9E3779B9))
-    keep = bits >= drop_below(dropout)
-    return keep.to(dtype) / (1.0 - dropout)
+    return (bits >= drop_below(dropout)).to(dtype) / (1.0 - dropout)
 
 
 def seed_hash(seed: Bits) -> Bits:

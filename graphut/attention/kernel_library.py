@@ -97,9 +97,8 @@ def find_library() -> Library | None:
                     return Library(path)
                 except (ImportError, OSError) as error:
                     warnings.warn(
-                        f"graphut does not load its compiled kernels {path.name}, and is slower: "
-                        f"{error}; install graphut again (in a checkout: python setup.py "
-                        "build_ext --inplace)",
+                        f"the kernels {path.name} do not load, so graphut is slower: {error}; "
+                        "install it again (in a checkout: python setup.py build_ext --inplace)",
                         RuntimeWarning,
                         stacklevel=2,
                     )
@@ -138,8 +137,7 @@ def sort_edges(
     """
     if LIBRARY is None or src.device.type != "cpu":
         order = torch.argsort(dst * num_src + src, stable=True)
-        counts = torch.bincount(dst + 1, minlength=num_dst + 1)
-        return counts.cumsum(0), src[order], order
+        return torch.bincount(dst + 1, minlength=num_dst + 1).cumsum(0), src[order], order
     src, dst = src.contiguous(), dst.contiguous()
     results = src.new_empty(num_dst + 1), torch.empty_like(src), torch.empty_like(src)
     pointers = (tensor.data_ptr() for tensor in results)

@@ -104,8 +104,7 @@ def uses_triton(
     """
     if not like.is_cuda:
         return False
-    autocast = torch.is_autocast_enabled("cuda")
-    dtype = torch.get_autocast_dtype("cuda") if autocast else like.dtype
+    dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else like.dtype
     rows = like.new_empty(0, heads, 1, dtype=dtype)
     call = AttentionCall(layout=layout, query=rows, key=rows, value=rows)
     if choose(backend, call) is not TRITON:

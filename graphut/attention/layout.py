@@ -403,8 +403,7 @@ def layout_from_edges(
     if bool((place[1:] < place[:-1]).any()):
         indptr, src, order = sort_edges(src, dst, num_src, num_dst)
     else:
-        nodes = torch.arange(num_dst + 1, device=dst.device)
-        indptr = torch.searchsorted(dst.contiguous(), nodes)
+        indptr = torch.searchsorted(dst.contiguous(), torch.arange(num_dst + 1, device=dst.device))
     batch: dict[str, Any] = {"src_lengths": src_lengths, "dst_lengths": dst_lengths}
     batch |= {"num_src": num_src, "edge_ids": order, "extra_nodes": extra_nodes}
     steps_by_one, rows = src.diff() == 1, indptr[1:-1]

@@ -24,7 +24,7 @@ from graphut.nn.transition import PositionwiseTransition
 
 
 class AdaptiveConv(GraphCall):
-    r"""Attend to in-neighbours again and again, until each node halts (arXiv 1807.03819).
+    r"""Repeat one convolution, for each node as often as it needs (arXiv 1807.03819).
 
     A linear map of the features, ReLU and dropout make the first state. One step is repeated,
 
@@ -79,7 +79,7 @@ class AdaptiveConv(GraphCall):
     activation : Module, optional
         The function after the norm, and after the map of the features; ReLU by default.
     halting_bias : float
-        Initial bias of the halting unit. Lower values begin with more steps.
+        Initial bias of the halting unit, by default -2. Lower values begin with more steps.
     halted, evaluation_halted : str
         What neighbours read of a halted node, "running" by default, and in evaluation if it is to
         differ; see `AdaptiveRecurrence`. "frozen" saves the work of halted nodes, and accuracy is
@@ -119,7 +119,7 @@ class AdaptiveConv(GraphCall):
         super().__init__()
         self.in_channels, self.out_channels, self.heads = in_channels, out_channels, heads
         self.has_self_loops = heads is not None if add_self_loops is None else add_self_loops
-        check_conv_options([in_channels], out_channels, heads, max_steps, options)
+        check_conv_options(AdaptiveConv, [in_channels], out_channels, heads, max_steps, options)
         self.input_map: Any = linear(in_channels, out_channels)
         self.input_dropout = ByteDropout(input_dropout)
         if conv is not None and heads is not None:
@@ -156,14 +156,15 @@ class AdaptiveConv(GraphCall):
         Parameters
         ----------
         x, edge_index
-            Of PyG: features `(N, in_channels)`, and edges `(2, E)`; or of DGL: a graph or block (or
-            an `EdgeLayout`), and the features of its sources. `from_edge_index(edge_index, N,
-            batch=batch)` returns a layout of several graphs, for the rule `Global`.
+            Of PyG: features `(N, in_channels)`, and edges `(2, E)`, a new tensor after a change
+            through numpy or `.data`; or of DGL: a graph or block (or an `EdgeLayout`), and the
+            features of its sources. `from_edge_index(edge_index, N, batch=batch)` returns a layout
+            of several graphs, for the rule `Global`.
         edge_attr : Tensor, optional
             `(E, edge_dim)`, features of the edges.
         edge_weight : Tensor, optional
-            `(E,)`, factors of the attention weights, or what `conv`, a `GCNConv` or `GraphConv`,
-            reads. A new self-loop has the weight 1.
+            `(E,)`, factors of the attention weights after the softmax, or what `conv`, PyG's
+            `GCNConv` or DGL's `GraphConv`, reads. A new self-loop has the weight 1.
         """
         layout, x = self.read(x, edge_index)
         step: Any = self.recurrence.steps[0]
@@ -206,6 +207,7 @@ class AdaptiveConv(GraphCall):
 
 
 def check_conv_options(
+    conv: type[nn.Module],
     in_channels: Iterable[int],
     out_channels: int,
     heads: int | None,
@@ -216,7 +218,7 @@ def check_conv_options(
     known: Any = make_recurrence.__kwdefaults__
     unknown = [name for name in options if name not in known]
     if unknown:
-        names = [*[*inspect.signature(AdaptiveConv).parameters][:-1], *known]
+        names = [*[*inspect.signature(conv).parameters][:-1], *known]
         raise TypeError(f"unknown argument {unknown[0]!r}; the arguments are {names}")
     check_sizes(out_channels=out_channels, heads=heads, max_steps=max_steps)
     for size in in_channels:
@@ -250,7 +252,9 @@ def make_recurrence(
         norm=None if norm is None else "post",
         residual=residual,
         batch_norm=max_steps if norm == "batch" else None,
-        activation=nn.Sequential(activation or nn.ReLU(), ByteDropout(dropout)),
+        activation=nn.Sequential(
+            nn.ReLU() if activation is None else activation, ByteDropout(dropout)
+        ),
     )
     uses_probability = getattr(rule, "uses_probability", True)
     return AdaptiveRecurrence(

@@ -114,7 +114,7 @@ class NeighborMean(Aggregation):
         frontier: Tensor | None = None,
         **others: Any,
     ) -> tuple[Tensor, None]:
-        self.refuse("NeighborMean, the step without heads or conv,", others)
+        self.refuse("NeighborMean, the step without heads=4 or conv=GCNConv(...),", others)
         return self.own(rows) + neighbor_mean(layout, stored, frontier).to(rows.dtype), None
 
 

@@ -85,8 +85,7 @@ class MultiHeadAttention(nn.Module):
         check_attention_options(backend, attn_drop, **sizes, edge_dim=edge_dim)
         if dst_feats % num_heads:
             raise ValueError(
-                f"{dst_feats} features do not divide into {num_heads} heads; choose another "
-                "number of heads"
+                f"{dst_feats} features do not divide into {num_heads} heads; choose another number"
             )
         if symmetric_init and src_feats != dst_feats:
             raise ValueError(
@@ -264,8 +263,7 @@ class MultiHeadAttention(nn.Module):
             return False
         if kernel_library.LIBRARY is None:
             return False
-        autocast = torch.is_autocast_enabled("cpu")
-        dtype = torch.get_autocast_dtype("cpu") if autocast else like.dtype
+        dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else like.dtype
         # The result of another projection may be used elsewhere too.
         return dtype in kernel_library.DTYPES and self.has_plain_projection
 
@@ -319,8 +317,7 @@ class AttentionRecord:
         layout = self.layout
         if not 0 <= sentence < len(layout.dst_lengths):
             raise ValueError(
-                f"there is no graph {sentence} in a batch of {len(layout.dst_lengths)}, "
-                "counted from 0"
+                f"there is no graph {sentence} (from 0) in a batch of {len(layout.dst_lengths)}"
             )
         both = layout.dst_lengths, layout.src_lengths
         num_dst, num_src = (int(lengths[sentence]) for lengths in both)

@@ -121,8 +121,7 @@ def check_batch_norm(layer: nn.Module, rule: Any, in_training: bool) -> None:
         if isinstance(module, _BatchNorm) and (in_training or not module.track_running_stats):
             raise ValueError(
                 f"{rule} cannot be used with {type(module).__name__}, whose statistics depend on "
-                "which nodes are active: use LayerNorm, or the "
-                "batch_norm of UniversalTransformerStep"
+                "which nodes are active: use LayerNorm, or batch_norm of UniversalTransformerStep"
             )
 
 

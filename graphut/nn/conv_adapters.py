@@ -2,6 +2,7 @@
 
 import inspect
 from copy import copy
+from itertools import product
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from graphut.attention.neighbor_sums import neighbor_sum
 from graphut.attention.tracing import outside_autocast
 from graphut.nn.aggregation import Aggregation, edge_list, neighbor_mean
 from graphut.nn.graph_call import GraphCall, check_rows
+from graphut.nn.layers import is_hooked
 from graphut.nn.ponder import Ponder
 from graphut.nn.recurrence import AdaptiveRecurrence
 
@@ -139,11 +141,11 @@ class ConvAsAttention(Aggregation):
                 f"{type(conv).__name__} reads {width} features, but a state has {feats}: construct "
                 f"it with in_channels={feats}"
             )
-        is_normed = isinstance(conv, dgl.nn.GraphConv) or (
-            conv in pyg_layers and type(conv).__name__ == "GCNConv"
+        is_normed = type(conv) is dgl.nn.GraphConv or (
+            conv in pyg_layers and _is_of_pyg(conv, "GCNConv") and conv.aggr == "add"
         )
-        for part in () if is_normed else pyg_layers:
-            _check_pyg_layer(part)
+        for part in pyg_layers:
+            _check_pyg_layer(part, has_degrees=is_normed)
             part.explain = False  # a step reorders edges, which a mask of an Explainer does not
         for part in () if pyg_layers or is_normed else conv.modules():
             if isinstance(part, dgl.nn.GraphConv) and part._norm in ("both", "left"):
@@ -197,6 +199,8 @@ class ConvAsAttention(Aggregation):
         if not self._divides_by_degrees:
             others["edge_weight"] = edge_weight
         self.refuse(type(conv).__name__, others)
+        if self._divides_by_degrees and is_hooked(conv):
+            raise ValueError(f"hooks of {type(conv).__name__} do not run in a step: remove them")
         check_finite(feat=stored)
         check_edge_weight(layout, edge_weight)
         with outside_autocast(stored.device.type):  # kernels of DGL need features of one dtype
@@ -224,8 +228,7 @@ class ConvAsAttention(Aggregation):
         conv: Any = self.conv
         if layout.num_src != layout.num_dst:
             raise ValueError(
-                f"{type(conv).__name__} divides by degrees, which a block does not know: give a "
-                "graph"
+                f"{type(conv).__name__} needs degrees, which a block does not know: give a graph"
             )
         make: Any = _gcn_edges
         settings: tuple[Any, ...] = ()
@@ -247,8 +250,7 @@ def check_edge_weight(layout: EdgeLayout, weight: Tensor | None) -> None:
         return
     if weight.shape != (layout.num_edges,):
         raise ValueError(
-            f"edge_weight must be ({layout.num_edges},), a factor for each edge; got shape "
-            f"{tuple(weight.shape)}"
+            f"edge_weight must be ({layout.num_edges},), one per edge; got {tuple(weight.shape)}"
         )
     check_finite(edge_weight=weight)
 
@@ -262,8 +264,12 @@ def _pyg_layers(conv: nn.Module) -> list[Any]:
     return [part for part in conv.modules() if any(map(is_pyg_layer, type(part).__mro__))]
 
 
-def _check_pyg_layer(layer: nn.Module) -> None:
+def _check_pyg_layer(layer: nn.Module, *, has_degrees: bool) -> None:
     name = type(layer).__name__
+    if layer.flow != "source_to_target":
+        raise ValueError(f"{name} with flow={layer.flow!r}: leave flow out, and flip the edges")
+    if has_degrees:
+        return
     feat = inspect.signature(layer.forward).parameters.get("x")
     if feat is not None and feat.annotation is Tensor:
         raise ValueError(
@@ -282,11 +288,21 @@ def _check_pyg_layer(layer: nn.Module) -> None:
         )
 
 
+def _is_of_pyg(conv: nn.Module, *names: str) -> bool:
+    kind = type(conv)
+    return kind.__name__ in names and kind.__module__.startswith("torch_geometric.")
+
+
 def _is_sum(conv: Any) -> bool:
     """Return whether a layer of PyG, without hooks, adds or averages the sources' features."""
-    kind = type(conv)
-    is_known = kind.__name__ in _SUMS and kind.__module__.startswith("torch_geometric.")
-    return is_known and conv.fuse and conv.aggr in ("mean", "sum", "add")
+    is_known = _is_of_pyg(conv, *_SUMS) and conv.fuse and not has_message_hooks(conv)
+    return is_known and conv.aggr in ("mean", "sum", "add")
+
+
+def has_message_hooks(layer: nn.Module) -> bool:
+    """Return whether a layer of PyG has hooks on its messages or on their sums."""
+    names = product(("propagate", "message", "aggregate"), ("", "pre_"))
+    return any(vars(layer)[f"_{part}_forward_{kind}hooks"] for part, kind in names)
 
 
 def _call_with_sums(

@@ -9,6 +9,7 @@ from torch.compiler import is_compiling
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout, layout_from_edges
 from graphut.attention.checks import check_finite, check_index, check_range, check_tensor
+from graphut.attention.tracing import outside_inference
 from graphut.nn.checks import check_same_nodes
 from graphut.nn.ponder import Ponder
 
@@ -53,10 +54,11 @@ class GraphCall(Recorded):
         is_plain = type(edge_index) is Tensor and not edge_index.is_inference()
         if not is_plain or is_compiling():
             return from_edge_index(edge_index, nodes)
-        state = edge_index._version, nodes
-        if self._last is None or self._last[0] is not edge_index or self._last[1] != state:
-            self._last = edge_index, state, from_edge_index(edge_index, nodes)
-        return self._last[2]
+        state, last = (edge_index._version, nodes), self._last  # which other threads may set, too
+        if last is None or last[0] is not edge_index or last[1] != state:
+            with outside_inference():
+                self._last = last = edge_index, state, from_edge_index(edge_index, nodes)
+        return last[2]
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: x for name, x in super().__getstate__().items() if name != "_last"}

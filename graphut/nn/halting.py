@@ -141,6 +141,5 @@ class ScheduledHalting(nn.Module):
             raise ValueError(
                 f"the schedule is for {steps.numel()} nodes, but there are {feat.shape[0]}"
             )
-        wide = torch.promote_types(feat.dtype, torch.float32)
-        last = (steps <= step).to(wide)
+        last = (steps <= step).to(torch.promote_types(feat.dtype, torch.float32))
         return last + self.share * (1.0 - last)

@@ -94,7 +94,7 @@ class HeteroAdaptiveConv(Recorded):
             sizes = [in_channels[kind] for kind in self.node_types]
         else:
             sizes = [in_channels] * len(self.node_types)
-        check_conv_options(sizes, out_channels, heads or 0, max_steps, options)
+        check_conv_options(HeteroAdaptiveConv, sizes, out_channels, heads or 0, max_steps, options)
         self.out_channels = out_channels
         self.input_maps = nn.ModuleList(linear(size, out_channels) for size in sizes)
         sources = [self.node_types.index(source) for source, _, _ in self.edge_types]
@@ -173,12 +173,12 @@ class HeteroAdaptiveConv(Recorded):
         for number, kind in enumerate(self.edge_types):
             if kind in edge_index:
                 for name in kind[::2]:
-                    if name not in x:
+                    if name not in x and edge_index[kind].numel():
                         raise ValueError(
                             f"there are edges of {kind}, but x has no {name!r}: give these nodes "
-                            "features, such as the weight of a torch.nn.Embedding"
+                            "features, such as embedding(ids) with a torch.nn.Embedding"
                         )
-                nodes = len(x[kind[0]]), len(x[kind[2]])
+                nodes = len(x.get(kind[0], ())), len(x.get(kind[2], ()))
                 each = check_edge_index(edge_index[kind], *nodes, f"edge_index of {kind}")
                 source, target = each.to(feat.device)
                 sources.append(source + rows[kind[0]].start)

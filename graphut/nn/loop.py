@@ -155,15 +155,13 @@ def decide(
         probability = call.halting(before if call.halt_from == "input" else after, nodes, t)
         if probability.shape != after.shape[:1] or not probability.is_floating_point():
             raise ValueError(
-                f"the halting module returned {tuple(probability.shape)} of "
-                f"{probability.dtype} for {after.shape[0]} rows; it must return "
-                f"({after.shape[0]},) floating-point probabilities, one for each row (take "
-                "[:, 0] of a column)"
+                f"the halting module returned {tuple(probability.shape)} of {probability.dtype} "
+                f"for {after.shape[0]} rows; it must return ({after.shape[0]},) floating-point "
+                "probabilities, one for each row (take [:, 0] of a column)"
             )
         if not call.is_traced:
             call.checks.check_probability(probability, nodes, t)
-    is_last = t == call.max_steps
-    rows = StepRows(before, after, probability, t, is_last, call.store.all_reduce)
+    rows = StepRows(before, after, probability, t, t == call.max_steps, call.store.all_reduce)
     halts = state.update(rows, active)
     if call.rows is not None and shown is not None:
         nodes = torch.arange(len(after), device=after.device) if nodes is None else nodes
@@ -265,8 +263,7 @@ class FiniteChecks:
             return
         node, column = (~feat.isfinite()).nonzero()[0].tolist()
         raise ValueError(
-            f"feature {column} of node {node} is {feat[node, column].item()}; features must be "
-            "finite numbers"
+            f"feature {column} of node {node} is {feat[node, column].item()}; it must be finite"
         )
 
     def check_probability(self, probability: Tensor, nodes: Tensor | None, step: int) -> None:

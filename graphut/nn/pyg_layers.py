@@ -8,6 +8,7 @@ from torch import Tensor
 from graphut.attention import edge_attention
 from graphut.attention.tracing import in_jit_trace
 from graphut.nn.attention import edge_feature_options
+from graphut.nn.conv_adapters import has_message_hooks
 from graphut.nn.graph_call import from_edge_index
 
 with warnings.catch_warnings():
@@ -64,16 +65,11 @@ class TransformerConv(pyg.TransformerConv):  # type: ignore[misc]
 
     def _is_attention(self, edge_index: Any) -> bool:
         """Return whether graphut's kernels can be used: nothing needs the message of each edge."""
-        hooks = (
-            vars(self)[f"_{part}_forward_{kind}hooks"]
-            for part in ("propagate", "message", "aggregate")
-            for kind in ("", "pre_")
-        )
         return (
             isinstance(edge_index, Tensor)
             and not is_torch_sparse_tensor(edge_index)
             and not in_jit_trace()
-            and not (any(hooks) or self.explain or self._returns_weights)
+            and not (has_message_hooks(self) or self.explain or self._returns_weights)
             and self.aggr in ("add", "sum")
             and self.flow == "source_to_target"
             and type(self).message is pyg.TransformerConv.message

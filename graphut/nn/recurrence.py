@@ -132,8 +132,7 @@ class AdaptiveRecurrence(nn.Module):
         width = (step[0] if isinstance(step, Sequence) else step).attention.in_feats[1]
         if isinstance(halting, HaltingUnit) and halting.in_feats != width:
             raise ValueError(
-                f"the halting unit reads {halting.in_feats} features, but the step's states have "
-                f"{width}"
+                f"the halting unit reads {halting.in_feats} features, but a state has {width}"
             )
         kinds = kinds_of_noise(noise)
         if not all(isinstance(kind, InputNoise) for kind in kinds):

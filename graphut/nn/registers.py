@@ -92,8 +92,7 @@ class RegisterMessages(Aggregation):
         if name not in self.OPERATIONS:
             raise ValueError(f"the operation must be one of {self.OPERATIONS}, got {name!r}")
         with torch.no_grad():
-            chosen = torch.tensor(self.OPERATIONS.index(name))
-            self.operation.copy_(20.0 * one_hot(chosen, 4))
+            self.operation.copy_(20.0 * one_hot(torch.tensor(self.OPERATIONS.index(name)), 4))
             self.sign.fill_(-1.0 if smallest else 1.0)
             self.table.copy_(torch.tensor([[-5.0], [5.0]]).expand(2, 2))
 
@@ -131,8 +130,7 @@ class RegisterMessages(Aggregation):
             held = row_sums(share, edges.row, len(rows))
             register = row_sums(share * edges.key, edges.row, len(rows))
         else:
-            is_best = _with_best_key(edges, len(rows))
-            best = _first_edges(edges, is_best, len(rows), [edges.source])
+            best = _first_edges(edges, _with_best_key(edges, len(rows)), len(rows), [edges.source])
             row, zero = edges.row[best], edges.key.new_zeros(len(rows))
             register, held = zero.index_copy(0, row, edges.key[best]), zero.index_fill(0, row, 1.0)
         # Injected in the next round, the first state decides the sign: it is 1 or -1.
@@ -187,9 +185,8 @@ class RegisterMessages(Aggregation):
         if not key.isfinite().all():
             at = int((~key.isfinite()).nonzero()[0])
             raise ValueError(
-                f"the register {register[at]:g} of node {source[at]} and the weight "
-                f"{weight[at]:g} of its edge to node {target[at]} have no finite sum: scale the "
-                "weights down"
+                f"the register {register[at]:g} of node {source[at]} and the weight {weight[at]:g} "
+                f"of its edge to node {target[at]} have no finite sum: scale the weights down"
             )
         held = torch.where(is_loop, (rows[row, 2] > 0).to(held), held)
         target_held = rows[row, 1]
@@ -240,8 +237,7 @@ def _edges_from_starts(edges: _Candidates, is_best: Tensor, nodes: int) -> Tenso
 
     source, target = torch.stack([edges.source, edges.row])[:, is_best].cpu().numpy()
     graph = coo_array((np.ones(len(source)), (source, target)), shape=(nodes, nodes)).tocsr()
-    starts = source[source == target]
-    far = dijkstra(graph, indices=starts, unweighted=True, min_only=True)
+    far = dijkstra(graph, indices=source[source == target], unweighted=True, min_only=True)
     return torch.from_numpy(far).to(edges.key.device)
 
 

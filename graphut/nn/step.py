@@ -255,7 +255,7 @@ class UniversalTransformerStep(nn.Module):
 
     def reset_parameters(self) -> None:
         """Draw new parameters in all layers."""
-        for layer in self.children():
+        for layer in (*self.children(), *getattr(self.activation, "children", tuple)()):
             if callable(reset := getattr(layer, "reset_parameters", None)):
                 reset()
 

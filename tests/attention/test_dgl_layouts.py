@@ -114,7 +114,7 @@ def test_as_layout_tells_edge_types_apart() -> None:
     assert (writes.num_src, writes.num_dst) == (3, 2)
     assert pairs_of(as_layout(graph, READS)) == [(2, 0)]
     assert as_layout(graph, WRITES) is writes
-    refuses(r"\('reads', 'writes'\); .*as_layout\(graph, 'reads'\)", as_layout, graph)
+    refuses(r"\('reads', 'writes'\): .*as_layout\(graph, 'reads'\)", as_layout, graph)
 
 
 def test_as_layout_refuses_a_batch_whose_counts_do_not_add_up() -> None:

@@ -156,9 +156,9 @@ def test_adaptive_conv_reads_edge_weights() -> None:
     assert_same([attends(X, EDGES, edge_weight=ones)], [attends(X, EDGES)])
     assert not torch.allclose(attends(X, EDGES, edge_weight=weight), attends(X, EDGES))
     refuses("weights of edges are given as edge_weight", conv, X, EDGES, weight)
-    refuses(r"must be \(7,\), a factor", conv, X, EDGES, edge_weight=weight[:2])
+    refuses(r"must be \(7,\), one per edge", conv, X, EDGES, edge_weight=weight[:2])
     mean = AdaptiveConv(5, 8).double()
-    refuses("without heads or conv, .* not support edge_weight", mean, X, EDGES, edge_weight=weight)
+    refuses("heads=4 or conv=GCNConv.* not support edge_weight", mean, X, EDGES, edge_weight=weight)
 
 
 def test_the_mean_over_neighbours_is_pygs_sage() -> None:
@@ -284,6 +284,17 @@ def test_halted_nodes_go_on_in_training_and_in_evaluation() -> None:
     assert len(conv.ponder.steps.unique()) > 1
     conv.recurrence.evaluation_halted = "frozen"
     assert float((conv(x, edges) - trained).detach().abs().max()) > 1e-4
+
+
+def test_adaptive_conv_keeps_and_resets_its_activation() -> None:
+    assert str(AdaptiveConv(3, 8, activation=nn.Sequential())).startswith("AdaptiveConv(3, 8")
+    conv = AdaptiveConv(3, 8, activation=nn.PReLU())
+    slope = next(part for part in conv.modules() if isinstance(part, nn.PReLU)).weight
+    slope.data.fill_(7.0)
+    conv.reset_parameters()
+    assert slope.item() == 0.25
+    empty = AdaptiveConv(3, 8, activation=nn.Sequential()).recurrence.steps[0].activation
+    assert not any(isinstance(part, nn.ReLU) for part in empty.modules())
 
 
 def test_adaptive_conv_copies_pickles_and_loads() -> None:

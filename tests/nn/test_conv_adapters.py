@@ -1,3 +1,4 @@
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -8,6 +9,7 @@ from torch import Tensor, nn
 from graphut._dgl import dgl
 from graphut.nn import (
     AdaptiveConv,
+    AdaptivePropagation,
     AdaptiveRecurrence,
     ConvAsAttention,
     HaltingUnit,
@@ -200,7 +202,7 @@ def test_conv_as_attention_names_a_value_that_is_not_finite() -> None:
         AdaptiveRecurrence(step, max_steps=2, step_signal=None)(GRAPH, normal(4, FEATS))
     gcn = conv_step("pyg_gcn").attention
     refuses(r"edge_weight\[7\] is inf", gcn, GRAPH, normal(4, FEATS), edge_weight=weight)
-    refuses(r"edge_weight must be \(9,\), .* got shape \(9, 2\)", gcn, GRAPH, normal(4, FEATS),
+    refuses(r"edge_weight must be \(9,\), .* got \(9, 2\)", gcn, GRAPH, normal(4, FEATS),
             edge_weight=torch.ones(9, 2))  # fmt: skip
 
 
@@ -221,6 +223,56 @@ def test_conv_as_attention_gives_edge_weights_to_layers_that_divide_by_degrees(n
 def test_conv_as_attention_of_a_layer_without_weights_keeps_the_dtype() -> None:
     conv, feat = dgl.nn.GraphConv(FEATS, FEATS, weight=False, bias=False), torch.ones(4, FEATS)
     assert_same([ConvAsAttention(conv, FEATS)(GRAPH, feat)], [conv(GRAPH, feat)], 1e-6)
+
+
+def test_conv_as_attention_does_what_the_layer_does() -> None:
+    """Or refuses it: the other flow, other sums, subclasses and hooks."""
+    pyg, feat, adapt = pytest.importorskip("torch_geometric.nn"), X.float(), ConvAsAttention
+    for kind in ("GCNConv", "SAGEConv", "GraphConv"):
+        conv = getattr(pyg, kind)(8, 8, flow="target_to_source")
+        refuses("flow='target_to_source': leave flow out, and flip the edges", adapt, conv, 8)
+    refuses("GCNConv takes one tensor of features", adapt, pyg.GCNConv(8, 8, aggr="max"), 8)
+
+    class Twice(dgl.nn.GraphConv):
+        def forward(self, *args: Any, **options: Any) -> Tensor:
+            out: Tensor = 2 * super().forward(*args, **options)
+            return out
+
+    class GCNConv(nn.Linear):
+        def forward(self, pair: Any, edges: Tensor) -> Tensor:  # type: ignore[override]
+            return super().forward(pair[1])
+
+    refuses("GraphConv with norm='both'|Twice", adapt, Twice(8, 8), 8)
+    twice = Twice(8, 8, norm="right")
+    assert_same([adapt(twice, 8)(GRAPH, feat)], [twice(GRAPH, feat)], 1e-6)
+    adapt(GCNConv(8, 8), 8)  # a class of one's own, for blocks of DGL
+    sage = pyg.SAGEConv(8, 8)
+    sage.register_message_forward_hook(lambda module, inputs, out: 3 * out)
+    assert_same([adapt(sage, 8)(GRAPH, feat)], [sage(feat, EDGES)], 1e-6)
+    gcn = pyg.GCNConv(8, 8)
+    gcn.register_forward_hook(lambda *_: None)
+    refuses("hooks of GCNConv do not run in a step", adapt(gcn, 8), GRAPH, feat)
+
+
+def test_calls_of_several_threads_read_their_own_edges() -> None:
+    conv, feat = AdaptivePropagation(2).eval(), normal(50, 4).detach()
+    graphs = [torch.randint(50, (2, 200)) for _ in range(4)]
+    wanted = [conv(feat, edges) for edges in graphs]
+
+    def call(place: int) -> bool:
+        found = [conv(feat, graphs[place]) for _ in range(100)]
+        return all(torch.equal(each, wanted[place]) for each in found)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(call, range(4)))
+
+
+def test_edges_of_a_call_in_inference_mode_serve_training_later() -> None:
+    conv = AdaptiveConv(6, 8, 2, edge_dim=3, add_self_loops=False)
+    feat, edge_attr = torch.randn(4, 6), torch.randn(9, 3)
+    with torch.inference_mode():
+        conv(feat, EDGES, edge_attr)
+    conv(feat, EDGES, edge_attr).sum().backward()
 
 
 # Refused arguments.
@@ -272,7 +324,7 @@ def test_adapters_refuse_what_does_not_fit() -> None:
     refuses("norm='both' divides by the out-", adapt, nn.Sequential(dgl.nn.GraphConv(8, 8)))
     refuses("ChebConv takes one tensor .* SAGEConv", adapt, pyg_conv("ChebConv", 8, 8, 2))
     refuses(
-        "GCNConv divides by degrees, which a block does not know",
+        "GCNConv needs degrees, which a block does not know",
         conv_step("pyg_gcn").attention,
         from_edge_index(EDGES[:, :0], (4, 2)),
         X,

@@ -143,6 +143,14 @@ def test_propagation_drops_other_edges_in_each_step() -> None:
     assert_same([layer(x, edges)], [pyg.APPNP(2, 0.1)(x, edges)])
 
 
+def test_weights_of_bools_and_bytes_are_those_of_floats() -> None:
+    star, x = torch.stack([torch.arange(300), torch.zeros(300).long()]), normal(300, 2).detach()
+    ones, layer = torch.ones(300), AdaptivePropagation(3)
+    wanted = layer(x, star, ones)
+    for dtype in (torch.bool, torch.uint8, torch.int64, torch.float64):
+        assert_same([layer(x, star, ones.to(dtype))], [wanted], 1e-6)
+
+
 def test_propagation_wakes_batches_and_halts_graphs() -> None:
     edges, x = graph_of(20, 60), normal(20, 2).detach()
     exact = AdaptivePropagation(200, 0.2)(x, edges)

@@ -330,7 +330,7 @@ def test_recurrence_refuses_settings_that_do_not_fit() -> None:
     changed.halted = "nil"
     loop = dgl.graph(([0], [0]))
     refuses("^halted must be one of 'copied'.*; got 'nil'", changed, loop, torch.ones(1, FEATS))
-    check("unit reads 6 features, but the step's states have 8", STEP, HaltingUnit(6))
+    check("unit reads 6 features, but a state has 8", STEP, HaltingUnit(6))
     check("is a UniversalTransformerStep, got MultiHeadAtt", MultiHeadAttention(8, 2))
     check("noise is .* such as .* got 0.3", noise=0.3)
     check("must be .*'sinusoidal0', None.* 'sine'", position_signal="sine")

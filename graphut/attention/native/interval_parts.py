@@ -89,8 +89,7 @@ def _strides(layout: EdgeLayout) -> list[int]:
     values, counts = np.unique(steps[steps > 0], return_counts=True)
     order = np.argsort(-counts, kind="stable")[:_STRIDES]
     strides = [int(values[i]) for i in order if counts[i] > _SHARE * len(steps)]
-    is_square = layout.num_src == layout.num_dst
-    return [stride for stride in strides if is_square or stride == 1]
+    return [stride for stride in strides if stride == 1 or layout.num_src == layout.num_dst]
 
 
 def _longest_runs(layout: EdgeLayout, rest: _Rest, stride: int) -> _Runs | None:
@@ -154,5 +153,4 @@ def _listed_part(layout: EdgeLayout, rest: _Rest) -> Part:
     starts = torch.zeros(layout.num_dst + 1, dtype=torch.int64)
     starts[1:] = torch.bincount(rows, minlength=layout.num_dst).cumsum(0)
     by_source = sort_edges(rows, sources, layout.num_dst, layout.num_src)
-    edges = Edges(starts, starts[1:], sources, starts, ids, *by_source)
-    return Part(edges, "fastest")
+    return Part(Edges(starts, starts[1:], sources, starts, ids, *by_source), "fastest")

@@ -39,8 +39,7 @@ def attend_or_fall_back(call: AttentionCall) -> AttentionResult:
         _failure = error
     reason = " ".join(str(_failure).split())[-300:]
     warnings.warn(
-        "attention on a GPU does without Triton kernels, which is slower: "
-        f"{type(_failure).__name__}: {reason}",
+        f"attention on a GPU does without Triton, slower: {type(_failure).__name__}: {reason}",
         RuntimeWarning,
         stacklevel=2,
     )

@@ -44,8 +44,7 @@ class Convergence(HaltingRule):
         with torch.no_grad():
             wide = torch.promote_types(rows.after.dtype, torch.float32)
             was, now = memory[0].to(wide), rows.after.to(wide)
-            size = now.norm(dim=1).clamp_min(torch.finfo(wide).tiny)
-            return (now - was).norm(dim=1) / size
+            return (now - was).norm(dim=1) / now.norm(dim=1).clamp_min(torch.finfo(wide).tiny)
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
         small = (memory[1] + 1).masked_fill(~(measure < self.tol), 0)  # NaN is not small
