@@ -74,8 +74,7 @@ class Subwords(Vocabulary):
         )
         tokenizer = _tokenizer(package.models.BPE())
         tokenizer.train_from_iterator(texts, trainer)
-        merges = map(tuple, json.loads(tokenizer.to_str())["model"]["merges"])
-        return cls(merges, tokenized)
+        return cls(map(tuple, json.loads(tokenizer.to_str())["model"]["merges"]), tokenized)
 
     def read(self, text: str) -> list[int]:
         """Return the token ids of the subwords of a text; any text can be read."""

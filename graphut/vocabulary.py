@@ -103,14 +103,12 @@ class Vocabulary:
         """Return the token ids of a text; its symbols are separated by white space.
 
         A text without white space that is not itself a symbol is read character by character, if
-        each of its characters is a symbol, or all symbols are single characters. Raise
-        `ValueError` for an unknown symbol.
+        all symbols are single characters. Raise `ValueError` for an unknown symbol.
         """
         parts = text.split()
-        if len(parts) == 1 and parts[0] not in self and parts[0] not in RESERVED:
-            is_spelled = max(map(len, self.symbols), default=0) == 1
-            if is_spelled or all(symbol in self for symbol in parts[0]):
-                parts = [*parts[0]]
+        is_spelled = max(map(len, self.symbols), default=0) == 1 and len(parts) == 1
+        if is_spelled and parts[0] not in self and parts[0] not in RESERVED:
+            parts = [*parts[0]]
         return self.encode(parts)
 
     def write(self, tokens: Sequence[int]) -> str:

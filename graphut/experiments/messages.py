@@ -1,8 +1,11 @@
 """Helpers for texts and numbers in messages; this module imports only the standard library."""
 
+import os
+import sys
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from inspect import getdoc
 from pathlib import Path
 
@@ -44,6 +47,14 @@ def flag(name: str) -> str:
 def import_words(modules: Iterable[str]) -> list[str]:
     """Return the command-line words that import a user's modules."""
     return [f"--import={module}" for module in modules]
+
+
+def import_module_of_user(module: str) -> None:
+    """Import a user's module; turn any error into an `ImportError` that names the module."""
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # as `python -m` does
+    with reraise_import_errors(f"--import {module}"):
+        import_module(module)
 
 
 @contextmanager

@@ -45,6 +45,8 @@ class CheckedConfig:
             if is_whole and int in (kind, *get_args(kind)):
                 # JSON cannot represent integers of NumPy.
                 object.__setattr__(self, name, value := int(value))
+            if kind is str and hasattr(value, "spec"):  # a topology or a rule
+                object.__setattr__(self, name, value := value.spec())
             self._check(name, *_matches_type(value, kind))
             numbers = value if isinstance(value, tuple) else (value,)
             is_large = all(least is None or x is None or x >= least for x in numbers)

@@ -136,8 +136,7 @@ class CachedDecoder(TokenDecoder):
         self.first, self.used, feat = self.used, self.used + len(tokens), self.embed(tokens)
         self.extend(parents.cpu(), torch.arange(self.first, self.used))
         positions = torch.full((len(feat),), self.length, device=feat.device)
-        store = _NewestTokens(self, feat.device)
-        call = Call(self.recurrence).begin(store, feat, positions)
+        call = Call(self.recurrence).begin(_NewestTokens(self, feat.device), feat, positions)
         result = run_call(call)
         return self.predict(call.steps[-1].readout(result.out)), result.steps
 

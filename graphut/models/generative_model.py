@@ -159,8 +159,7 @@ class GenerativeModel(AdaptiveModel):
         logits: Tensor = self.output(state)
         if not bool(logits.isfinite().all()):
             raise ValueError(
-                f"a logit is {logits[~logits.isfinite()][0].item()}: a weight of the model is not "
-                "finite"
+                f"a logit is {logits[~logits.isfinite()][0].item()}: a weight is not finite"
             )
         return logits
 
@@ -177,12 +176,10 @@ class GenerativeModel(AdaptiveModel):
         cacheable = topology.stable and not topology.has_extra_nodes
         if cacheable and (source is None or source.topology.stable):
             return CachedDecoder(*parts)
-        which = f"the topology {str(topology)!r} is"
-        if source is not None:
-            which = f"the topologies {str(topology)!r} and {str(source.topology)!r} are"
+        which = topology if source is None or not cacheable else source.topology
         warnings.warn(
-            f"{which} not known to be stable as a sentence grows, so the whole prefix is run again "
-            "for every token",
+            f"the topology {str(which)!r} is not known to be stable as a sentence grows (its class "
+            "can say stable = True), so the whole prefix is run again for every token",
             stacklevel=5,  # the caller of generate, which torch.no_grad wraps
         )
         return PrefixDecoder(*parts)

@@ -130,8 +130,7 @@ def check_edges(edges: NDArray[np.int64], count: int, place: str) -> None:
 
 def with_loops(edges: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     """Return the `(2, E)` edges followed by a self-loop of each of `count` nodes that has none."""
-    looped = edges[0, edges[0] == edges[1]]
-    missing = np.setdiff1d(np.arange(count), looped)
+    missing = np.setdiff1d(np.arange(count), edges[0, edges[0] == edges[1]])
     return np.concatenate([edges, np.stack([missing, missing])], 1)
 
 

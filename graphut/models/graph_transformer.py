@@ -220,8 +220,7 @@ class UniversalGraphTransformer(AdaptiveModel):
         one, as in training with `graphut train graphs`. Raise `TypeError` or `ValueError` if a
         graph does not fit.
         """
-        config = self.config
-        inputs = [as_input(graph, config, self.kind_names) for graph in graph_list(graphs)]
+        inputs = [as_input(graph, self.config, self.kind_names) for graph in graph_list(graphs)]
         predictions: list[GraphPrediction] = []
         largest = max((len(graph.nodes) for graph in inputs), default=1)
         with self.evaluating(), until_quiescent(self, largest):
@@ -252,8 +251,7 @@ class UniversalGraphTransformer(AdaptiveModel):
             "edge": [graph.edges.shape[1] for graph in group],
         }[at]
         logits = output.logits.float().cpu().split(answers)
-        steps = output.ponder.steps.cpu().split(nodes)
-        return [*map(self._prediction, group, logits, steps)]
+        return [*map(self._prediction, group, logits, output.ponder.steps.cpu().split(nodes))]
 
     def _prediction(self, graph: GraphInput, logits: Tensor, steps: Tensor) -> GraphPrediction:
         labels: list[Any] = []
@@ -303,8 +301,7 @@ class UniversalGraphTransformer(AdaptiveModel):
 
     @property
     def _registers(self) -> RegisterMessages:
-        step = cast(Any, self.encoder.step)
-        return cast(RegisterMessages, step.attention)
+        return cast(RegisterMessages, cast(Any, self.encoder.step).attention)
 
     def _first_states(self, nodes: Tensor) -> Tensor:
         check_tensor(nodes, "nodes")

@@ -83,7 +83,7 @@ class UniversalTransformerLM(GenerativeModel):
     def _generate(self, sequences: Sentences, options: SearchOptions) -> list[Generation]:
         tokens, lengths = flatten(sequences, "prompts")
         self._check_tokens(tokens, self.embedding.num_embeddings, "token")
-        what = f"a prompt and an output of max_length={options.max_length}"
+        what = f"a prompt and an output of generate(max_length={options.max_length})"
         self._check_length(int(lengths.max()) + options.max_length, what)
         prompts = tokens.split(lengths.tolist())
         by_prompt: dict[int, Generation] = {}

@@ -118,5 +118,4 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         reraise_for_file(path, "is damaged or not a safetensors file"),
         safe_open(path, framework="pt") as file,
     ):
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        return tensors, file.metadata() or {}
+        return {x: file.get_tensor(x) for x in file.keys()}, file.metadata() or {}  # noqa: SIM118

@@ -155,7 +155,9 @@ class UniversalTransformer(GenerativeModel):
         return SequenceOutput(self.output(target.select_tokens(out)), encoder, decoder)
 
     def _generate(self, sequences: Sentences, options: SearchOptions) -> list[Generation]:
-        self._check_length(options.max_length, f"an output of max_length={options.max_length}")
+        self._check_length(
+            options.max_length, f"an output of generate(max_length={options.max_length})"
+        )
         nodes = self._read_sources(sequences)
         inputs = [nodes.layout, nodes.token, *self._source_positions(nodes, None)]
         memory, ponder = self._encode(nodes, *upload(inputs, self.device))

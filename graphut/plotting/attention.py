@@ -83,6 +83,5 @@ def attention_size(
 ) -> tuple[float, float]:
     """Return width and height, in inches, of the picture that `draw_attention` draws."""
     steps, heads = weights.shape[:2]
-    longest = max(len(queries), len(keys))
-    side = min(max(1.6, 0.15 * longest), 4.0)
+    side = min(max(1.6, 0.15 * max(len(queries), len(keys))), 4.0)
     return 1.4 + heads * side, 0.9 + steps * side

@@ -156,8 +156,7 @@ def _draw_step(
     edges = torch.stack([places[source], places[row]], 1).numpy()
     read = edges[(active[step - 1][row] & (source != row)).numpy()]
     axes.add_collection(LineCollection(list(edges), colors="0.85", zorder=0))
-    style = edge_style(len(read))
-    axes.add_collection(LineCollection(list(read), colors=BLUE, zorder=1, **style))
+    axes.add_collection(LineCollection(list(read), colors=BLUE, zorder=1, **edge_style(len(read))))
     colours = [BLUE if active else "0.85" for active in is_active]
     size = max(10.0, min(150.0, 1500 / len(names)))
     x, y = places.T.numpy()

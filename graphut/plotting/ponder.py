@@ -102,8 +102,7 @@ def _shades(steps: Tensor, halting: Tensor | None) -> Tensor:
         values = (steps / most).expand(most, -1)
     elif halting.shape[0] < most or halting.shape[1:] != steps.shape:
         raise ValueError(
-            f"halting must be (steps, {len(steps)}) with at least {most} steps; "
-            f"got {tuple(halting.shape)}"
+            f"halting must be ({most} or more, {len(steps)}), got {tuple(halting.shape)}"
         )
     else:
         values = halting[:most].detach().float().cpu()

@@ -72,9 +72,8 @@ class Union(_Pair, named=False):
             keys = self.left._edge_keys(*each), self.right._edge_keys(*each)
             return torch.cat(keys).unique()
         before = self.left.extra_nodes(n_dst)
-        left = _keys_of_part(self.left, torch.zeros_like(before), dst, n_dst, width)
-        right = _keys_of_part(self.right, before, dst, n_dst, width)
-        return torch.cat([left, right]).unique()
+        parts = (self.left, torch.zeros_like(before)), (self.right, before)
+        return torch.cat([_keys_of_part(*part, dst, n_dst, width) for part in parts]).unique()
 
     def spec(self) -> str:
         """Return the spec `left|right`, with parentheses around a union on the right."""

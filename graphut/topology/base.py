@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from inspect import get_annotations
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
@@ -76,6 +77,10 @@ class Topology:
         # Edges defined in this class take precedence over an inherited interval.
         if "in_edges" in cls.__dict__ and "interval" not in cls.__dict__:
             cls.interval = Topology.interval  # type: ignore[method-assign]
+        if "__init__" in vars(cls) and not get_annotations(cls):
+            raise TypeError(
+                f"{cls.__name__}: write @dataclass(frozen=True), and fields, not __init__"
+            )
         if not named:
             return
         if cls.interval is Topology.interval and cls.in_edges is Topology.in_edges:
@@ -222,9 +227,8 @@ class Topology:
             check_index(f"{self.name}: {name} of in_edges", index)
         if row.shape != source.shape or bool(((row < 0) | (row >= len(dst))).any()):
             raise ValueError(
-                f"{self.name}: in_edges must return (row, source) of equal length, where row is an "
-                f"index into the {len(dst)} entries of dst; got {row} and {source}; are they "
-                "exchanged?"
+                f"{self.name}: in_edges must return (row, source) of equal length, row an index "
+                f"into the {len(dst)} entries of dst; got {row} and {source}; are they exchanged?"
             )
         inside = (source >= 0) & (source < (n_src + self.extra_nodes(n_src))[row])
         keys = (row * width + source)[inside]

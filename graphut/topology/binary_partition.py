@@ -79,8 +79,7 @@ def _levels(n: Tensor) -> int:
 
 def _first_span(n: Tensor, level: Tensor) -> Tensor:
     """Return the index of a level's first span: the number of spans on levels 1 to `level - 1`."""
-    blocks_below = ((n - 1) >> (level - 1)) + 1
-    return n - blocks_below
+    return n - ((n - 1) >> (level - 1)) - 1
 
 
 def _node(level: Tensor, block: Tensor, n: Tensor) -> Tensor:

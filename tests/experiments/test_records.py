@@ -28,6 +28,13 @@ def test_append_rows_adds_new_columns_at_the_end(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_append_rows_reads_a_table_with_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    path.write_text("\ufefftask\nsort\n", encoding="utf-8")
+    append_rows(path, [{"task": "copy"}])
+    assert read_rows(path) == [{"task": "sort"}, {"task": "copy"}]
+
+
 def test_append_rows_of_two_processes_are_all_kept(tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
     code = (

@@ -163,7 +163,7 @@ def test_generate_refuses_prompts_that_do_not_fit() -> None:
     generate = partial(CASES["texts"].build(max_length=6).generate, max_length=3)
     assert generate([]) == []
     refuses(f"token 7 {OUTSIDE}", generate, [[2, 7]])
-    refuses(f"a prompt and an output of max_length=3 has 7 {LONG}", generate, [[2] * 4])
+    refuses(f"an output of generate.max_length=3. has 7 {LONG}", generate, [[2] * 4])
 
 
 def test_models_refuse_configurations_and_inputs_of_others(model: UniversalTransformer) -> None:

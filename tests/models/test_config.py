@@ -4,6 +4,8 @@ from typing import Any
 
 from graphut.models import UniversalTransformerLMConfig
 from graphut.models.config import SearchOptions, UniversalGraphTransformerConfig
+from graphut.nn import ACT
+from graphut.topology import Global, Window
 from tests.helpers import refuses
 from tests.models.cases import small
 
@@ -56,6 +58,8 @@ def test_configs_refuse_options_that_do_not_fit_together() -> None:
 def test_config_accepts_the_options_that_the_refused_ones_resemble() -> None:
     assert small(kernel_size=4).transition == "positionwise"
     assert small(encoder_topology="star", decoder_topology="(window:1|star)&causal")
+    assert small(encoder_topology=Window(2) | Global(0)).encoder_topology == "window:2|global:0"
+    assert small(rule=ACT(threshold=0.5)).rule == "act:threshold=0.5"
     later = {"noise": 0.1, "noise_on": "every_step"}
     refuses("'first' if inject_input is False; got 'every_step'", small, **later)
     assert small(**later, inject_input=True).noise_on == "every_step"

@@ -55,7 +55,7 @@ def test_generate_with_an_unstable_topology_warns_where_it_is_called(side: str) 
 
 def test_generate_refuses_wrong_options() -> None:
     model = build_model(max_length=20)
-    words = "an output of max_length=21 has 21 tokens, but the model"
+    words = "an output of generate.max_length=21. has 21 tokens, but the model"
     refuses(words, model.generate, SOURCES, max_length=21)
     refuses("temperature must be positive.*got 0", model.generate, SOURCES, temperature=0.0)
     words = "^generate has no option 'num_beams'; it has max_length, beam_size, length_penalty"

@@ -94,7 +94,7 @@ def test_generate_with_changed_maps_is_the_forward_pass(row: dict[str, Any]) -> 
     assert model.generate(SOURCES, max_length=6) != plain
 
 
-@pytest.mark.filterwarnings("ignore:the topologies .* whole prefix")
+@pytest.mark.filterwarnings("ignore:the topology .* whole prefix")
 @pytest.mark.parametrize("halted", STEP["halted"])
 @pytest.mark.parametrize(
     "topologies",
@@ -118,7 +118,7 @@ def test_generate_names_a_token_that_sees_no_source() -> None:
     refuses(r"token \d of a target no source token", model.generate, SOURCES[::2], max_length=6)
 
 
-@pytest.mark.filterwarnings("ignore:the topologies .* whole prefix")
+@pytest.mark.filterwarnings("ignore:the topology .* whole prefix")
 @pytest.mark.parametrize("spec", catalogue.ALL)
 def test_model_takes_every_topology(spec: str) -> None:
     """Its causal half in the decoder; all tokens see themselves."""
@@ -131,7 +131,7 @@ def test_model_takes_every_topology(spec: str) -> None:
     assert_decodes_as_forward(model, SOURCES, 5)
 
 
-@pytest.mark.filterwarnings("ignore:the topologies .* whole prefix")
+@pytest.mark.filterwarnings("ignore:the topology .* whole prefix")
 @pytest.mark.parametrize("search", SEARCHES[:2], ids=str)
 @pytest.mark.parametrize("topologies", EXTRA, ids=name_of)
 def test_generate_with_extra_nodes_is_the_forward_pass_again_and_again(

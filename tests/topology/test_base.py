@@ -25,6 +25,20 @@ def layout_of_pairs(topology: Topology, dst: Tensor, src: Tensor) -> EdgeLayout:
     return topology.layout_of_rows(*rows, num_src=num_src, dst_lengths=dst, src_lengths=src)
 
 
+def test_topology_refuses_an_init_without_fields() -> None:
+    def define() -> None:
+        class Far(Topology):
+            name = "far_of_tests"
+
+            def __init__(self, reach: int) -> None:
+                self.reach = reach  # in no spec, and in no comparison
+
+            def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
+                return torch.arange(len(dst)), dst - self.reach
+
+    refuses(r"Far: write @dataclass\(frozen=True\), and fields, not __init__", define)
+
+
 @given(brute.topologies, brute.pairs)
 def test_layout_of_a_batch_is_the_disjoint_union_of_the_definitions(
     topology: Topology, pair: tuple[list[int], list[int]]

@@ -8,7 +8,7 @@ from importlib import import_module
 
 from graphut._version import __version__
 from graphut.experiments.cli.options import Parser, word_parser
-from graphut.experiments.messages import import_words, reraise_import_errors
+from graphut.experiments.messages import import_module_of_user, import_words
 
 COMMANDS = {
     "train": "train a model on a task, and save the run in a folder",
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         command, arguments = "compare", arguments[1:]
     try:
         for module in modules:
-            _import(module)
+            import_module_of_user(module)
         reads = {"train": "task_options", "compare": "compare"}.get(command, "run_options")
         reader = import_module(f"graphut.experiments.cli.{reads}")
         # --help and wrong options end here, before torch is imported, which takes a second.
@@ -70,14 +70,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         text = f"out of memory: use a smaller batch, model or max_steps ({reason})"
     print(f"graphut: {text}", file=sys.stderr)
     return 2
-
-
-def _import(module: str) -> None:
-    """Import a user's module; turn any error into an `ImportError` that names the module."""
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # as `python -m` does
-    with reraise_import_errors(f"--import {module}"):
-        import_module(module)
 
 
 def _parser() -> Parser:

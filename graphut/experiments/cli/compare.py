@@ -10,7 +10,7 @@ from contextlib import redirect_stdout
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphut._files import read_json
 from graphut.experiments.cli import task_options
@@ -89,12 +89,20 @@ def main(arguments: Namespace) -> int:
     """Train the models, print a table, say which topologies do not differ, and draw a plot."""
     from graphut.experiments.cli import train
 
-    results: dict[str, list[Result]] = {}
+    results, first = dict[str, list[Result]](), dict[str, Any]()
     for spec, runs in arguments.runs.items():
         for run in runs:
             print(f"{spec}, seed {run.seed}", file=sys.stderr, flush=True)
             with redirect_stdout(sys.stderr):
                 train.main(run)
+            own = Run.open(run.out).options | dict.fromkeys(
+                ("seed", "encoder_topology", "topology")
+            )
+            if differing := [name for name, value in first.items() if value != own[name]]:
+                raise ValueError(
+                    f"{run.out} has another {differing[0]} than the runs before: give it again"
+                )
+            first = own
             results.setdefault(spec, []).append(_read(Path(run.out)))
     metric = next(iter(results.values()))[0].metric
     print("\n".join([*_table(results, metric), "", *verdict(results, metric)]))

@@ -17,6 +17,8 @@ def main(arguments: Namespace) -> int:
     # The records tell which tokens the limit on the number of steps has stopped.
     for answer in learner.generate(texts, arguments.search, get_attention=not arguments.plain):
         print(answer.text if arguments.plain else f"\n{answer}")
+        if arguments.plain and answer.note.startswith("cut off"):
+            print(f"graphut: {answer.text[:60]!r} was {answer.note}", file=sys.stderr)
     return 0
 
 

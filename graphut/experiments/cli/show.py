@@ -50,8 +50,7 @@ def main(arguments: Namespace) -> int:
     parts, written = answer.parts, answer.text.removeprefix(text)
     if animated:
         ponder = parts[-1].ponder
-        names = parts[-1].node_names
-        _save(animate_frontier(ponder.layout, ponder.steps, names=names), out)
+        _save(animate_frontier(ponder.layout, ponder.steps, names=parts[-1].node_names), out)
     else:
         pictures = map(_ponder_picture, parts)
         if what == "attention":

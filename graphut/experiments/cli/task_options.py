@@ -71,8 +71,7 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
 def _check_new(task: str, options: Mapping[str, Any]) -> None:
     """Raise an error if options of a task, its training or its model are wrong."""
     kind = TASKS[task]
-    built = build(kind, options)
-    built.check_choice(build(TrainingConfig, options).choose_by)
+    build(kind, options).check_choice(build(TrainingConfig, options).choose_by)
     sizes: dict[str, Any] = {name: _MANY for name in _SIZES if name in kind.from_data}
     if isinstance(answer_at := getattr(kind, "answer_at", None), str):  # declared, not read
         sizes["answer_at"] = answer_at
@@ -127,6 +126,5 @@ def _train_parser(task: str) -> Parser:
                 f"the preset {preset!r} of {task} has no option {name!r} to set{meant}"
             )
     for title, kind in kinds.items():
-        group = parser.add_argument_group(title)
-        add_options(group, kind, task_kind.from_data, presets=presets)
+        add_options(parser.add_argument_group(title), kind, task_kind.from_data, presets=presets)
     return parser

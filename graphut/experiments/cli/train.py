@@ -67,8 +67,7 @@ def _create(arguments: Namespace) -> tuple[Run, Task]:
     config = build(task.config_kind, options, **task.model_sizes)
     torch.manual_seed(training.seed)
     model = learner.model_kind(config)
-    imports = options.get("import", ())
-    return Run.create(folder, task, training, model, imports, name), task
+    return Run.create(folder, task, training, model, options.get("import", ()), name), task
 
 
 def _fit(run: Run, task: Task, device: torch.device, arguments: Namespace) -> None:

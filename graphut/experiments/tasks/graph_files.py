@@ -84,9 +84,10 @@ def _split(columns: Mapping[str, Any], place: str, target: str | None) -> list[R
         count = int(edges.max(initial=-1)) + 1 if source == "edges" else len(columns[source])
         check_edges(edges, count, f"{source}.npy: correct the edge, or add rows")
         graph = columns.get("graphs", np.zeros(count, np.int64))
-        if graph.dtype.kind not in "iu" or not {*np.diff(graph.astype(int), prepend=0)} <= {0, 1}:
+        is_whole = graph.dtype.kind in "iu" and not graph[:1].any()
+        if not is_whole or not {*np.diff(graph.astype(int))} <= {0, 1}:
             raise ValueError(
-                "graphs.npy must hold the number of the graph of each node, (N,) integers in order"
+                "graphs.npy must hold the number of each node's graph: (N,) ordered integers from 0"
             )
         graph = graph.astype(np.int64)
         if (joins := np.flatnonzero(graph[edges[0]] != graph[edges[1]])).size:

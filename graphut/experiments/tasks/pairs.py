@@ -153,8 +153,13 @@ def _encode(lines: Sequence[_Line], source: Vocabulary, target: Vocabulary) -> l
     pairs = []
     for line in lines:
         with reraise_for_file(line.place, ""):
-            pairs.append((source.read(line.source), target.read(line.target)))
+            pairs.append((_read(source, line.source), _read(target, line.target)))
     return pairs
+
+
+def _read(vocabulary: Vocabulary, text: str) -> list[int]:
+    is_spelled = isinstance(vocabulary, Characters)
+    return vocabulary.read(text) if is_spelled else vocabulary.encode(text.split())
 
 
 def _split(lines: Sequence[_Line], limit: int, is_split: bool) -> tuple[list[_Line], list[_Line]]:

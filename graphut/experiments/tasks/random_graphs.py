@@ -30,8 +30,7 @@ def _networkx_graph(
     import networkx  # here, because the command line starts without it
 
     while True:
-        seed = int(random.integers(2**31))
-        graph = getattr(networkx, generator)(*arguments, seed=seed)
+        graph = getattr(networkx, generator)(*arguments, seed=int(random.integers(2**31)))
         if not connected or networkx.is_connected(graph):
             return np.array(graph.edges, np.int64).reshape(-1, 2)
 
@@ -90,8 +89,7 @@ def _road(nodes: int, random: np.random.Generator) -> Edges:
     weights = coo_array((1 + random.random(len(edges)), (edges[:, 0], edges[:, 1])), (nodes,) * 2)
     tree = np.stack(minimum_spanning_tree(weights.tocsr()).nonzero(), 1).astype(np.int64)
     is_extra = ~np.isin(edges @ [nodes, 1], tree @ [nodes, 1])
-    extra = random.permutation(edges[is_extra])[: int(0.15 * nodes)]
-    return np.concatenate([tree, extra])
+    return np.concatenate([tree, random.permutation(edges[is_extra])[: int(0.15 * nodes)]])
 
 
 def _maze(nodes: int, random: np.random.Generator) -> Edges:

@@ -69,8 +69,7 @@ class TranslationTask(PairTask):
         sources, targets = (self.read_sentences(part, language) for language in ("en", "de"))
         if len(sources) != len(targets):
             raise ValueError(
-                f"the {part} files do not match: they have {len(sources)} lines in en and "
-                f"{len(targets)} in de"
+                f"the {part} files do not match: {len(sources)} lines in en, {len(targets)} in de"
             )
         return sources, targets
 

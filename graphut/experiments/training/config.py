@@ -66,8 +66,7 @@ class TrainingConfig(CheckedConfig):
     )
     seed: int = option(
         0,
-        "seed of the training examples and their order; in graphut train also of weights and "
-        "dropout",
+        "seed of training examples and their order; in graphut train also of weights and dropout",
         least=0,
     )
 

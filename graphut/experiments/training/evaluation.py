@@ -91,8 +91,7 @@ def answer_in_batches(
     def score(batch: list[int]) -> list[tuple[int, S]]:
         return [*zip(batch, answer([examples[index] for index in batch]), strict=True)]
 
-    places = range(len(examples))
-    scored = score_batches(score, places, batch_size, lambda n: length(examples[n]))
+    scored = score_batches(score, range(len(examples)), batch_size, lambda n: length(examples[n]))
     answers = dict(chain.from_iterable(scored))
     return [(example, answers[index]) for index, example in enumerate(examples)]
 
@@ -230,6 +229,4 @@ class Progress:
         warm = self.update >= config.warmup or 2 * self.epoch >= config.epochs
         if warm and self.epoch - self.best_epoch >= config.patience:
             return f"no better model in {config.patience} epochs"
-        if self.epoch >= config.epochs:
-            return "all epochs are done"
-        return None
+        return "all epochs are done" if self.epoch >= config.epochs else None

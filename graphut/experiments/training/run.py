@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from graphut._files import read_json, reraise_for_file, write_json
 from graphut._torch import torch
 from graphut._version import __version__
-from graphut.experiments.messages import flag, import_words
+from graphut.experiments.messages import flag, import_module_of_user
 from graphut.experiments.tasks import TASKS, GraphTask, PairTask, Task, TextTask, Vocabulary
 from graphut.experiments.training.config import TrainingConfig
 from graphut.experiments.training.run_files import RUN, check_is_new, is_run
@@ -121,9 +121,9 @@ class Run(SavedModel):
     def open(cls, folder: str | Path) -> Run:
         """Read the run in a folder.
 
-        If the task is defined in a file, this runs the file. Raise `FileNotFoundError` if there is
-        no run, or no such file, and `ValueError` if `run.json` is damaged or incompatible with this
-        version.
+        This imports the modules of `--import`, and runs the file of a task. Raise
+        `FileNotFoundError` if there is no run, or no such file, and `ValueError` if `run.json` is
+        damaged or incompatible with this version.
         """
         if not is_run(folder):
             saved = "; graphut generate and predict read its model" * Path(folder, CONFIG).is_file()
@@ -132,9 +132,10 @@ class Run(SavedModel):
         state = read_json(path)
         with reraise_for_file(path, "does not describe a run of this version"):
             name, imports = str(state["task"]), tuple(map(str, state["imports"]))
+        for module in imports:
+            import_module_of_user(module)
         if name not in TASKS:
-            advice = " ".join(import_words(imports)) or "--import and the module that defines it"
-            raise ValueError(f"{path}: unknown task {name!r}: add {advice}")
+            raise ValueError(f"{path}: unknown task {name!r}: add --import and its module")
         with reraise_for_file(path, "does not describe a run of this version"):
             return cls(
                 Path(folder),

@@ -144,8 +144,8 @@ class Trainer:
         path, metrics = self.folder / run_files.CHECKPOINT, self.folder / run_files.METRICS
         epoch = load_checkpoint(path, self._state)
         lines = run_files.read_metrics(metrics)[:epoch]
-        if len(lines) < epoch:
-            raise ValueError(f"{metrics} has {len(lines)} of {pluralize(epoch, 'epoch')}")
+        if [line.get("epoch") for line in lines] != [*range(1, epoch + 1)]:
+            raise ValueError(f"{metrics} has not the lines of epochs 1 to {epoch}, in order")
         with reraise_for_file(metrics):
             self.progress = Progress.replayed(lines, self.config, self.learner.evaluation)
         self._is_new = False
@@ -210,8 +210,7 @@ class Trainer:
         seed, epoch = self.config.seed, self.progress.epoch
         examples = self.task.train(seed, epoch)
         order = np.random.default_rng([seed, epoch]).permutation(len(examples)).tolist()
-        shuffled = [examples[index] for index in order]
-        batches = list(in_batches(shuffled, self.config.batch_size))
+        batches = list(in_batches([examples[index] for index in order], self.config.batch_size))
         name, totals = f"epoch {epoch + 1}/{self.config.epochs}", Totals()
         with progress_bar(iterable=batches, desc=name, bar_format=_BAR) as bar:
             for batch in bar:
@@ -248,8 +247,7 @@ class Trainer:
         norm, *read = torch.cat([norms[None], numbers]).tolist()
         if not np.isfinite(norm):
             self._stop_diverged(
-                f"the gradient's norm is {norm} at update {self.progress.update + 1}, with a loss "
-                f"of {read[0]}"
+                f"the gradient norm is {norm} at update {self.progress.update + 1}, loss {read[0]}"
             )
         [group] = self.optimizer.param_groups
         group["lr"] = self._learning_rate()

@@ -32,6 +32,17 @@ def test_compare_trains_each_topology_and_goes_on_with_its_runs(
     assert (tmp_path / "complete-1" / METRICS).read_bytes() == metrics
 
 
+def test_compare_refuses_runs_with_other_options(
+    tmp_path: Path, output: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command, options = ["topology", "compare", "sort"], ["--out", str(tmp_path), "--seeds", "1"]
+    output(*command, "window:1", "complete", *options, *TINY)
+    place = TINY.index("--d-model")
+    options += [*TINY[:place], *TINY[place + 2 :]]
+    assert main([*command, "window:1", "complete", "causal", *options]) == 2
+    assert "causal-0 has another d_model than the runs before" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("option", ["--seed=5", "--encoder-topology"])
 def test_compare_refuses_options_that_differ_between_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str

@@ -6,6 +6,7 @@ import pytest
 
 import graphut
 from graphut._files import read_json
+from graphut.experiments.cli import main
 from tests.experiments.cli.tiny import MODEL
 
 Command = Callable[..., str]
@@ -13,7 +14,7 @@ Command = Callable[..., str]
 
 def test_generate_answers_a_file_line_by_line(
     finished_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    output: Command, refusal: Command,
+    output: Command, refusal: Command, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.setattr("graphut.experiments.training.generation._BATCH", 2)
     texts = ["q d x a", "b", "c a"]
@@ -26,6 +27,8 @@ def test_generate_answers_a_file_line_by_line(
     assert output(*command, "--input", path, *options) == answers
     monkeypatch.setattr("sys.stdin", StringIO(path.read_text()))
     assert output(*command, "--input", "-", *options) == answers
+    assert main([*map(str, command), *texts, "--plain", "--max-length", "1"]) == 0
+    assert capsys.readouterr().err.count("was cut off at the max_length of 1\n") == 3
     path.write_text("b\nq D\n")
     said = refusal(*command, "--input", path)
     assert said.startswith(f"graphut: {path}:2: unknown symbol 'D' (did you mean 'd'?); known are")

@@ -193,21 +193,29 @@ def test_main_imports_a_module_before_names_are_parsed(
     assert again in Path("c.html").read_text()
 
 
-def test_main_names_the_option_of_a_forgotten_module(
+def test_later_commands_import_the_module_of_a_run(
     own_module: str, output: Command, refusal: Command
 ) -> None:
     options = "--encoder-topology near_of_tests:1 --evaluation-rule sure_of_tests"
-    output("train", "sort", "--out", "run", *options.split(), *TINY, "--import", own_module)
-    for table, lost in ((registry, "near_of_tests"), (RULES, "sure_of_tests")):
-        kind = table.pop(lost)
-        for command in (["eval", "run"], ["report", "run", "--out", "a.html"]):
-            said = refusal(*command)
-            assert lost in said and "--import MODULE" in said and "damaged" not in said
-        table[lost] = kind
-    output("train", "mirror-of-tests", "--out", "mirror", *TINY, "--import", own_module)
-    TASKS.pop("mirror-of-tests")
-    told = "graphut: mirror/run.json: unknown task 'mirror-of-tests': add --import"
-    assert refusal("eval", "mirror") == f"{told}={own_module}\n"
+    output(
+        "train", "mirror-of-tests", "--out", "run", *options.split(), *TINY, "--import", own_module
+    )
+
+    def forget() -> None:
+        for table, name in ((registry, "near"), (RULES, "sure"), (TASKS, "mirror")):
+            table.pop(next(each for each in table if each.startswith(name)))
+        sys.modules.pop(own_module)
+
+    for command in (
+        ["eval", "run"],
+        ["report", "run", "--out", "a.html"],
+        ["generate", "run", "q"],
+    ):
+        forget()
+        output(*command)
+    forget()
+    Path(f"{own_module}.py").unlink()
+    assert f"--import {own_module}: ModuleNotFoundError" in refusal("eval", "run")
 
 
 @pytest.mark.parametrize(

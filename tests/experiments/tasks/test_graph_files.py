@@ -126,6 +126,9 @@ def test_read_graphs_reads_labels_of_graphs_if_no_node_has_one(tmp_path: Path) -
     [*_, last] = read_graphs(tmp_path)
     assert last.labels == [None] and not last.has_label.any()
     networkx.set_node_attributes(graph, {0: 0}, "label")
+    write(graph, tmp_path / "b.graphml")
+    refuses("it has graph_train_mask, but nodes have labels", read_graphs, tmp_path)
+    del graph.graph["train_mask"]
     for name in ("b.graphml", "c.json"):
         write(graph, tmp_path / name)
     (tmp_path / "a.json").unlink()
@@ -177,7 +180,9 @@ def test_read_graphs_of_arrays(tmp_path: Path) -> None:
         ({"edges": [[0], [9]]}, "node 9, but there are 5 nodes in graphs.npy: .* or add rows"),
         ({"labels": None}, r"no `label` in labels.npy or graph_labels.npy, .*ignored: extra\.npy"),
         ({"edges": [[0], [4]]}, "edge number 0 joins two graphs"),
-        ({"graphs": [0, 1, 0, 1, 1]}, "graphs.npy must hold the number of the graph of each node"),
+        ({"graphs": [0, 1, 0, 1, 1]}, "graphs.npy must hold the number of each node's graph"),
+        ({"graphs": [1, 1, 1, 2, 2]}, "graphs.npy must .* ordered integers from 0"),
+        ({"graph_train_mask": [1, 0]}, "it has graph_train_mask, but nodes have labels"),
         (
             {"labels": [1, 2, 3]},
             "labels.npy has 3 rows; expected one for each node in graphs",

@@ -68,6 +68,14 @@ def test_read_pairs_takes_byte_order_mark_windows_lines_and_empty_lines(tmp_path
     ]
 
 
+def test_read_pairs_does_not_spell_an_unknown_symbol(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("9 + 8\t17\n")
+    digits = Vocabulary([*"0123456789", "10", "+"])
+    refuses("pairs.tsv:1: unknown symbol '17'", read_pairs, path, digits, digits)
+    refuses("unknown symbol '17'", read_pairs, path, digits, Vocabulary("0123456789"))
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

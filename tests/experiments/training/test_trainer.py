@@ -112,6 +112,16 @@ def test_trainer_resumes_a_stopped_run_to_the_last_bit(
     assert_same_end(straight, stopped)
 
 
+def test_resume_refuses_metrics_of_two_trainings(tmp_path: Path) -> None:
+    """As two commands at once in a folder write them."""
+    config = TrainingConfig(epochs=2, batch_size=8)
+    make(tmp_path, config).fit()
+    first, second = (tmp_path / METRICS).read_text().splitlines()
+    (tmp_path / METRICS).write_text(f"{first}\n{first}\n{second}\n")
+    with pytest.raises(ValueError, match="has not the lines of epochs 1 to 2, in order"):
+        make(tmp_path, config, seed=5).resume()
+
+
 @pytest.mark.parametrize("epoch", [0, 1])
 def test_trainer_resumes_a_run_that_was_killed_between_two_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epoch: int

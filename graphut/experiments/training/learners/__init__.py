@@ -195,4 +195,6 @@ def learner_of(task: Task | type[Task]) -> type[AnyLearner]:
 
 def evaluate(model: AdaptiveModel, task: Task, examples: Sequence[Any]) -> Evaluation:
     """Evaluate a model on examples of its task, such as `task.validation`."""
+    if model.vocabularies and dict(model.vocabularies) != dict(task.vocabularies):
+        raise ValueError("the model and the task have other vocabularies: ids mean other symbols")
     return learner_of(task)(model, task.vocabularies).evaluate_in_detail(examples)[0]

@@ -128,8 +128,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         with model.evaluating(), until_quiescent(model, len(example.nodes)):
             output = batch.run(model, get_attention=has_attention, get_steps=True)
         correct_answers = batch.judge(model, output.logits)[1].tolist()
-        ids = example.ids or range(len(example.nodes))
-        names = [*map(str, ids)]
+        names = [*map(str, example.ids or range(len(example.nodes)))]
         choices = []
         if config.answer_kind == "class" and config.answer_at != "edge":
             choices = self._choices(example, batch.labelled.tolist(), output, names)
@@ -174,6 +173,8 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         if files[0].by_node != (at == "node"):
             level = "nodes" if files[0].by_node else "graphs"
             raise ValueError(f"{path} has labels of {level}, and the run answers for each {at}")
+        if any(file.masks for file in files):  # then a graph without masks is not used
+            files = [file for file in files if file.masks]
         pairs = zip(self._labelled(files, answers), files, strict=True)
         graphs = [keep_labels(graph, file.label_mask("test")) for graph, file in pairs]
         labelled = [graph for graph in graphs if graph.has_label.any()]

@@ -107,8 +107,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         tokens = example.tokens[: self.most_shown]
         with self.model.evaluating():
             output = self.model([tokens], ends=False, get_attention=True)
-        steps = output.steps.tolist()
-        part = decoder_part("text", self.vocabulary, tokens, steps, output.ponder)
+        part = decoder_part("text", self.vocabulary, tokens, output.steps.tolist(), output.ponder)
         answer, correct, is_correct = self.verdict(output)
         note = f"answer  {answer}" + (f"; correct: {correct}" if correct else "")
         score = float((output.logits.argmax(-1) == output.labels).double().mean())

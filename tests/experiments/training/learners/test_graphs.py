@@ -1,3 +1,4 @@
+import shutil
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
@@ -138,6 +139,8 @@ def test_read_graphs_for_a_trained_model(tmp_path: Path) -> None:
     networkx.write_graphml(graph, tmp_path / "masked" / "path.graphml")
     [labelled] = learner.read(str(tmp_path / "masked"), task)
     assert labelled.labels.tolist() == [-1, -1, 0, 1]
+    shutil.copy(tmp_path / "path.graphml", tmp_path / "masked" / "without_masks.graphml")
+    assert len(learner.read(str(tmp_path / "masked"), task)) == 1
     for _, data in graph.nodes(data=True):
         del data["label"], data["test_mask"]
     networkx.write_graphml(graph, tmp_path / "unlabelled.graphml")  # nothing in it is asked

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from graphut.experiments.tasks import Pair, Sort
+from graphut.experiments.tasks import AlgorithmicAddition, Pair, Sort
 from graphut.experiments.training import GenerationOptions, evaluate
 from graphut.experiments.training.learners.sequences import (
     PairLearner,
@@ -27,6 +27,14 @@ def test_evaluate_in_detail_is_by_length() -> None:
     assert evaluation == LEARNER.evaluation(**pair_metrics(answered))
     assert evaluation == evaluate(model, TASK, TASK.test)
     assert details == {"by_source_length": by_number(answered, lambda pair: len(pair[0]))}
+
+
+def test_evaluate_refuses_a_task_with_other_symbols() -> None:
+    model, before = make_model(), TASK.vocabularies
+    model.vocabularies = {**before}
+    with pytest.raises(ValueError, match="the model and the task have other vocabularies"):
+        evaluate(model, AlgorithmicAddition(), [])
+    assert model.vocabularies == before
 
 
 def test_generate_describes_outputs_with_their_steps() -> None:
