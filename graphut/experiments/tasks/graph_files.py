@@ -69,6 +69,8 @@ def _read_networkx(path: Path) -> dict[str, Any]:
         else:
             data = json.loads(path.read_bytes())
             graph = networkx.node_link_graph(data, edges="links" if "links" in data else "edges")
+            if len(graph) != len(data["nodes"]):  # networkx adds missing nodes
+                raise ValueError("the ids of nodes must differ, and the ends of edges be ids")
     return raw_columns(graph)
 
 

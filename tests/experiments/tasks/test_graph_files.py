@@ -83,6 +83,8 @@ BAD_FILES = {
     "has no `label`, neither at nodes nor of the graph: name .*; ignored: club, x0$": node_link(
         {"id": 1, "x0": 2, "club": "a", "feat": 3}
     ),
+    "and the ends of edges be ids": node_link(ONE, TWO, links=[("1", 2)]),
+    "the ids of nodes must differ": node_link(ONE, ONE),
     "is not as networkx.write_graphml": "<graphml>",
     "node 2 has no `feat`: give all": node_link({**ONE, "feat": 2}, TWO),
     "node number 0 is in train_mask and in test_mask": node_link(
