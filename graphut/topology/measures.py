@@ -39,6 +39,8 @@ def statistics(topology: Topology | str, n: int) -> Statistics:
 
     topology = parse(topology)
     mask = topology.mask(n)
+    if topology.layout([n, n]).num_edges != 2 * int(mask.sum()):
+        raise ValueError(f"{topology}: a row of in_edges is an index into dst, not a position")
     degrees = mask.sum(1)
     distances = torch.from_numpy(shortest_path(mask.numpy(), unweighted=True))[:n, :n]
     missing = distances.isinf().nonzero()

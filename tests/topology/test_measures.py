@@ -1,6 +1,9 @@
+from dataclasses import dataclass
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
 from graphut.topology import Topology, Window, statistics
 from tests.helpers import refuses
@@ -36,3 +39,14 @@ def test_statistics_equal_the_mask_and_a_breadth_first_search(topology: Topology
 @pytest.mark.parametrize("n", [0, 513])
 def test_statistics_refuse_another_number_of_tokens(n: int) -> None:
     refuses(r"n must be between 1 and 512 tokens, got ", statistics, Window(2), n)
+
+
+def test_statistics_refuse_positions_in_place_of_rows() -> None:
+    @dataclass(frozen=True)
+    class Previous(Topology, named=False):
+        name = "previous_of_tests"
+
+        def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
+            return dst, dst - 1  # a token's position, which is its row in the first sentence only
+
+    refuses("a row of in_edges is an index into dst, not a position", statistics, Previous(), 9)
