@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from graphut.experiments.tasks import AlgorithmicAddition, Pair, Sort
+from graphut.experiments.tasks import Pair, Sort
+from graphut.experiments.tasks.algorithmic import AlgorithmicAddition
 from graphut.experiments.training import GenerationOptions, evaluate
 from graphut.experiments.training.learners.sequences import (
     PairLearner,
