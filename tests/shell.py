@@ -79,6 +79,7 @@ def run(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         small = f"{MODEL} {SMALL_TRAINING.get(task, '')}" if trains else ""
         assert main([*words[1:], *shlex.split(small)]) == 0, words
         return
+    pytest.importorskip("torch_geometric.data")  # its first import warns
     [script] = [Path(word) for word in words if word.endswith(".py")]
     small = shlex.split(SMALL_SCRIPTS.get(script.stem, ""))
     if program == "torchrun":
