@@ -125,7 +125,7 @@ def put_files(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
         if folder in page:
             train = f"graphut train graph-distance --preset {preset} --out {folder}"
             run(train.split(), monkeypatch)
-    write_graphs(Path(), size=64)
+    write_graphs(Path(), size=64, num_feats=7)  # as a square board
     for name in ("minesweeper", "tolokers"):
         shutil.copy("a.npz", f"{name}.npz")
     for name in ("cora", "squirrel_filtered", "chameleon_filtered", "actor"):

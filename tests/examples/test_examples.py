@@ -161,12 +161,15 @@ def test_hetero_papers_and_words_of_cora(library: str, capsys: pytest.CaptureFix
     assert capsys.readouterr().out.startswith("weight 0.1: test accuracy")
 
 
-def write_graphs(folder: Path, size: int = 60) -> None:
+def write_graphs(folder: Path, size: int = 60, num_feats: int = 3) -> None:
     """Write a ring of nodes in each of the three forms of `node_classification.py`."""
     label, nodes = np.arange(size) % 2, np.arange(size)
     masks = np.stack([nodes * 3 // size == part for part in range(3)])[:, None]
     names = ("train_masks", "val_masks", "test_masks")
-    feats = {"node_features": np.random.default_rng(0).random((size, 3)), "node_labels": label}
+    feats = {
+        "node_features": np.random.default_rng(0).random((size, num_feats)),
+        "node_labels": label,
+    }
     ring = np.stack([nodes, (nodes + 1) % size], 1)
     np.savez(folder / "a.npz", edges=ring, **feats, **dict(zip(names, masks, strict=True)))
     csr: dict[str, Any] = {
