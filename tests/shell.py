@@ -1,4 +1,4 @@
-"""Run the commands of a block of shell on a page in this process, with little work for each."""
+"""Run the shell commands of a documentation page in this process, with small models and data."""
 
 import os
 import re
@@ -15,6 +15,7 @@ import torch
 
 from graphut.experiments.cli import main
 from tests.examples.tasks.test_text_tasks import FILES as PUBLISHED
+from tests.examples.tasks.test_text_tasks import MODEL, SMALL
 from tests.examples.test_examples import write_graphs
 
 CONTRIBUTING = (Path(__file__).parents[1] / ".github" / "CONTRIBUTING.md").read_text()
@@ -28,15 +29,13 @@ graphut() { record graphut "$@"; }
 python() { record python "$@"; }
 torchrun() { record torchrun "$@"; }
 """
-MODEL = "--d-model 8 --num-heads 2 --d-hidden 8 --max-steps 2 --epochs 1 --device cpu"
-FEW = "--epoch-size 8 --held-out 4"
 SMALL_TRAINING = {  # what else makes the training of a task short
-    "sort": f"{FEW} --mean-length 3 --length-deviation 1",
+    "sort": f"{SMALL} --mean-length 3 --length-deviation 1",
     "graph-distance": "--epoch-size 8 --pool 20 --test-sizes 20 --test-nodes 20",
     "graph-dijkstra": "--epoch-size 8 --pool 20 --test-sizes 20 --test-nodes 20",
     "char-lm": "--epoch-size 8",
-    "examples/tasks/circuits.py": f"{FEW} --test-circuits adder-2",
-    "examples/tasks/lte.py:program": f"{FEW} --length 2",
+    "examples/tasks/circuits.py": f"{SMALL} --test-circuits adder-2",
+    "examples/tasks/lte.py:program": f"{SMALL} --length 2",
 }
 SMALL_CALLS = "--repeats 1 --dim 16 --shape 4x2-5"
 SMALL_SCRIPTS = {
@@ -71,7 +70,7 @@ def run_block(block: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run a command with options that make it short, and expect that it succeeds."""
+    """Run a command with further options that make it fast; fail if it fails."""
     program, first, *options = words
     if program == "graphut":
         trains = first == "train" or options[0] == "compare"
@@ -97,7 +96,7 @@ def run(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def put_files(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put small files under the names on a page, and its classes, in the current folder."""
+    """Write the files that the commands of a page read, small, and modules with its classes."""
     pairs = "".join(f"{n} {n % 3}\t{n % 3}\n" for n in [*range(9)] * 5)
     for name in ("pairs.tsv", "sentences.tsv"):
         Path(name).write_text(pairs)

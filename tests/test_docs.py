@@ -1,4 +1,4 @@
-"""The code of the site's pages runs, and what they name is there; `.ci/run` builds them."""
+"""The code and the commands of the site's pages run, and the files that they name exist."""
 
 import re
 from importlib.util import find_spec
@@ -40,7 +40,7 @@ def test_docs_code_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def put_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put a ring of 1,200 nodes where a page reads published graphs."""
+    """Replace the published graphs that a page reads by a ring of 1,200 nodes."""
     from torch_geometric import data, datasets
 
     node = torch.arange(1200)

@@ -228,7 +228,7 @@ class _ReadOnce(torch.autograd.Function):
 def _forward(
     query: Tensor, table: Tensor, frontier: Tensor | None, parts: Sequence[Part], scale: float
 ) -> tuple[Tensor, Tensor]:
-    """Return what `ops.forward` does, for keys and values in one `table`, `(N_src, 2, H, D)`."""
+    """Return the output over a `table` of keys and values, `(N_src, 2, H, D)`, and the softmax."""
     part, (rows, heads, feats), dtype = parts[0], query.shape, query.dtype
     gaps = not (query.is_contiguous() and table.is_contiguous()) or query.is_neg() or table.is_neg()
     if gaps or part.rows is not None or len(parts) > 1 or table.shape[3] != feats:

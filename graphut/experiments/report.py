@@ -128,8 +128,8 @@ class RunRecord:
             words = [evaluation["set"], *option_words(evaluation["options"])]
             evaluations[shlex.join(words)] = evaluation
         if not evaluations:
-            again = ["graphut", "eval", str(folder), *import_words(self.run.imports)]
-            raise ValueError(f"{folder} has no evaluation: {shlex.join(again)}")
+            again = shlex.join(["graphut", "eval", str(folder)])
+            raise ValueError(f"{folder} has no evaluation: {again}")
         return evaluations
 
     @property

@@ -116,7 +116,7 @@ class ModelConfig(CheckedConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class UniversalTransformerConfig(ModelConfig):
-    """The configuration of a `UniversalTransformer`; `graphut train sort --help` has its fields.
+    """Options of a `UniversalTransformer`, which `graphut train sort --help` describes, too.
 
     Examples
     --------

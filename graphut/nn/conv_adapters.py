@@ -145,7 +145,7 @@ class ConvAsAttention(Aggregation):
             conv in pyg_layers and _is_of_pyg(conv, "GCNConv") and conv.aggr == "add"
         )
         for part in pyg_layers:
-            _check_pyg_layer(part, has_degrees=is_normed)
+            _check_pyg_layer(part, divides_by_degrees=is_normed)
             part.explain = False  # a step reorders edges, which a mask of an Explainer does not
         for part in () if pyg_layers or is_normed else conv.modules():
             if isinstance(part, dgl.nn.GraphConv) and part._norm in ("both", "left"):
@@ -264,11 +264,11 @@ def _pyg_layers(conv: nn.Module) -> list[Any]:
     return [part for part in conv.modules() if any(map(is_pyg_layer, type(part).__mro__))]
 
 
-def _check_pyg_layer(layer: nn.Module, *, has_degrees: bool) -> None:
+def _check_pyg_layer(layer: nn.Module, *, divides_by_degrees: bool) -> None:
     name = type(layer).__name__
     if layer.flow != "source_to_target":
         raise ValueError(f"{name} with flow={layer.flow!r}: leave flow out, and flip the edges")
-    if has_degrees:
+    if divides_by_degrees:
         return
     feat = inspect.signature(layer.forward).parameters.get("x")
     if feat is not None and feat.annotation is Tensor:

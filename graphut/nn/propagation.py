@@ -136,7 +136,7 @@ class AdaptivePropagation(GraphCall):
             step.attention.in_feats, step.attention.out_feats = (x.shape[1],) * 2, x.shape[1]
         layout, order = layout.cached(_with_first_states)
         if edge_weight is not None:
-            one = edge_weight.new_ones(1, dtype=torch.float32)  # of a sum of bools or bytes
+            one = edge_weight.new_ones(1, dtype=torch.float32)  # bools do not add up
             edge_weight = torch.cat([edge_weight, one])[order]
         out, self.ponder, *_ = self.recurrence(layout, torch.cat([x, x]), edge_weight=edge_weight)
         return out

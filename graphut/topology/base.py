@@ -77,7 +77,7 @@ class Topology:
         # Edges defined in this class take precedence over an inherited interval.
         if "in_edges" in cls.__dict__ and "interval" not in cls.__dict__:
             cls.interval = Topology.interval  # type: ignore[method-assign]
-        if "__init__" in vars(cls) and not get_annotations(cls):
+        if "__init__" in vars(cls) and not (get_annotations(cls) or fields(cls)):
             raise TypeError(
                 f"{cls.__name__}: write @dataclass(frozen=True), and fields, not __init__"
             )

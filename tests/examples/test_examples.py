@@ -162,7 +162,7 @@ def test_hetero_papers_and_words_of_cora(library: str, capsys: pytest.CaptureFix
 
 
 def write_graphs(folder: Path, size: int = 60, num_feats: int = 3) -> None:
-    """Write a ring of nodes in each of the three forms of `node_classification.py`."""
+    """Write a ring graph in each of the three formats that `node_classification.py` reads."""
     label, nodes = np.arange(size) % 2, np.arange(size)
     masks = np.stack([nodes * 3 // size == part for part in range(3)])[:, None]
     names = ("train_masks", "val_masks", "test_masks")

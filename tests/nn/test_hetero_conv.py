@@ -97,6 +97,14 @@ def test_hetero_adaptive_conv_decides_about_widths_in_the_first_call() -> None:
     assert repr(conv) == "HeteroAdaptiveConv(8, 2 node types, 3 edge types)"
 
 
+def test_an_edge_type_without_edges_needs_no_nodes() -> None:
+    metadata = (["a", "b"], [("a", "to", "a"), ("b", "to", "a")])
+    conv, x, loop = HeteroAdaptiveConv(3, 8, metadata), {"a": torch.randn(4, 3)}, ("a", "to", "a")
+    edges = {loop: torch.tensor([[0, 1], [1, 2]])}
+    none = {("b", "to", "a"): torch.zeros(2, 0, dtype=torch.int64)}
+    torch.testing.assert_close(conv(x, edges | none)["a"], conv(x, edges)["a"])
+
+
 def test_hetero_adaptive_conv_refuses() -> None:
     conv = build()
     typed: Any = conv.recurrence.steps[0].attention

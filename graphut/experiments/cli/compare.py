@@ -89,7 +89,7 @@ def main(arguments: Namespace) -> int:
     """Train the models, print a table, say which topologies do not differ, and draw a plot."""
     from graphut.experiments.cli import train
 
-    results, first = dict[str, list[Result]](), dict[str, Any]()
+    results, before = dict[str, list[Result]](), dict[str, Any]()
     for spec, runs in arguments.runs.items():
         for run in runs:
             print(f"{spec}, seed {run.seed}", file=sys.stderr, flush=True)
@@ -98,11 +98,11 @@ def main(arguments: Namespace) -> int:
             own = Run.open(run.out).options | dict.fromkeys(
                 ("seed", "encoder_topology", "topology")
             )
-            if differing := [name for name, value in first.items() if value != own[name]]:
+            if differing := [name for name, value in before.items() if value != own[name]]:
                 raise ValueError(
                     f"{run.out} has another {differing[0]} than the runs before: give it again"
                 )
-            first = own
+            before = own
             results.setdefault(spec, []).append(_read(Path(run.out)))
     metric = next(iter(results.values()))[0].metric
     print("\n".join([*_table(results, metric), "", *verdict(results, metric)]))

@@ -17,8 +17,9 @@ def main(arguments: Namespace) -> int:
     # The records tell which tokens the limit on the number of steps has stopped.
     for answer in learner.generate(texts, arguments.search, get_attention=not arguments.plain):
         print(answer.text if arguments.plain else f"\n{answer}")
-        if arguments.plain and answer.note.startswith("cut off"):
-            print(f"graphut: {answer.text[:60]!r} was {answer.note}", file=sys.stderr)
+        note = answer.note.rpartition("\n")[2]  # with subwords, their text comes first
+        if arguments.plain and note.startswith("cut off"):
+            print(f"graphut: {answer.text[:60]!r} was {note}", file=sys.stderr)
     return 0
 
 

@@ -158,8 +158,8 @@ def _encode(lines: Sequence[_Line], source: Vocabulary, target: Vocabulary) -> l
 
 
 def _read(vocabulary: Vocabulary, text: str) -> list[int]:
-    is_spelled = isinstance(vocabulary, Characters)
-    return vocabulary.read(text) if is_spelled else vocabulary.encode(text.split())
+    """Return token ids; in contrast to `Vocabulary.read`, an unknown word is not spelled."""
+    return vocabulary.encode(text if isinstance(vocabulary, Characters) else text.split())
 
 
 def _split(lines: Sequence[_Line], limit: int, is_split: bool) -> tuple[list[_Line], list[_Line]]:

@@ -90,11 +90,10 @@ class RawGraph:
         """A mask of the labels in each part, such as "train"; empty if the graph has no masks."""
         names = {part: f"{self._prefix}{name}" for part, name in MASK_OF.items()}
         with reraise_for_file(self.place, ""):
-            every = {f"{level}{name}" for level in ("", "graph_") for name in MASK_OF.values()}
-            for name in (every - {*names.values()}) & self.columns.keys():
-                raise ValueError(
-                    f"it has {name}, but {'nodes' if self.by_node else 'graphs'} have labels"
-                )
+            other, owner = ("graph_", "nodes") if self.by_node else ("", "graphs")
+            for name in MASK_OF.values():
+                if f"{other}{name}" in self.columns:
+                    raise ValueError(f"it has {other}{name}, but {owner} have labels")
             masks = {
                 part: read_mask(self.columns[name], name)
                 for part, name in names.items()

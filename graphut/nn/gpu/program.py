@@ -189,7 +189,7 @@ class Program:
         return named(Step, {name: x[t - 1] for name, x in self.steps.items()})
 
     def _next_number(self, t: int) -> Tensor | None:
-        """Return the number of rows in step `t + 1`, on the device; None if `t` is the last."""
+        """Return the number of active rows in step `t + 1`, on the device; None after the last."""
         return None if t == self.settings.max_steps else self.steps["number"][t]
 
     # In the following, `at` is the index of a step, or `ALL`.

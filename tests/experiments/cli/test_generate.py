@@ -36,6 +36,16 @@ def test_generate_answers_a_file_line_by_line(
     assert f"{path}:2: '' is empty: a source needs" in refusal(*command, "--input", path)
 
 
+def test_plain_answers_of_subwords_say_that_they_were_cut_off(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.tsv").write_text("".join(f"{n} to\t{n} be\n" for n in range(30)))
+    run = ["--data", f"{tmp_path}/a.tsv", "--out", f"{tmp_path}/run", "--subwords", "260", *MODEL]
+    assert main(["train", "pairs", *run]) == 0
+    assert main(["generate", f"{tmp_path}/run", "1 to", "--plain", "--max-length", "1"]) == 0
+    assert "was cut off at the max_length of 1\n" in capsys.readouterr().err
+
+
 def test_generate_reads_a_folder_of_save_pretrained(
     finished_run: Path, tmp_path: Path, output: Command, refusal: Command
 ) -> None:

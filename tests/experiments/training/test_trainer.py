@@ -113,7 +113,7 @@ def test_trainer_resumes_a_stopped_run_to_the_last_bit(
 
 
 def test_resume_refuses_metrics_of_two_trainings(tmp_path: Path) -> None:
-    """As two commands at once in a folder write them."""
+    """Two commands that train in one folder at the same time write such lines."""
     config = TrainingConfig(epochs=2, batch_size=8)
     make(tmp_path, config).fit()
     first, second = (tmp_path / METRICS).read_text().splitlines()
