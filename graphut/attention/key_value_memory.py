@@ -46,6 +46,8 @@ class KeyValueMemory:
         # An empty tensor. Each write and read returns a new one, so that autograd runs them in
         # reverse order. None before that write.
         self._chain: Tensor | None = None
+        # What the last read needed of its edges: the layout, whether it had gradients, the parts.
+        self._last: tuple[Any, ...] = (None, False, ())
 
     def write(self, nodes: Tensor | None, rows: Tensor) -> None:
         """Set keys and values of `nodes`, `(A,)`, to `rows`, `(A, 2 * H * D)`.
@@ -83,9 +85,12 @@ class KeyValueMemory:
         if rows.dtype != query.dtype:
             raise TypeError(f"key is {rows.dtype}, but query is {query.dtype}")
         linked = rows if self._chain is None else self._chain
-        if not (torch.is_grad_enabled() and (query.requires_grad or linked.requires_grad)):
-            return _forward(query, rows, frontier, layout.cached(parts_of, False), scale)[0]
-        edges = frontier, layout.cached(parts_of), scale
+        tracked = torch.is_grad_enabled() and (query.requires_grad or linked.requires_grad)
+        if self._last[:2] != (layout, tracked):
+            self._last = layout, tracked, layout.cached(parts_of, tracked)
+        if not tracked:
+            return _forward(query, rows, frontier, self._last[2], scale)[0]
+        edges = frontier, self._last[2], scale
         if self._chain is None:
             self._was_read = True
             out: Tensor = _ReadOnce.apply(rows, query, edges)  # type: ignore[no-untyped-call]

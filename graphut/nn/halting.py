@@ -5,12 +5,12 @@ from itertools import chain
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.nn.functional import linear
 
 from graphut.attention.tracing import outside_autocast
-from graphut.nn.layers import call_layer
 
 
-class HaltingUnit(nn.Module):
+class HaltingUnit(nn.Linear):
     r"""Learned halting probability of each node, :math:`p_i = \sigma(w \cdot u_i + b)`.
 
     From arXiv 1603.08983, Eq. 5; :math:`u_i` is the state of the node. The probability is computed
@@ -46,19 +46,20 @@ class HaltingUnit(nn.Module):
         norm: bool = False,
         units: int = 1,
     ) -> None:
-        super().__init__()
-        self.in_feats = in_feats
-        self.bias_init = bias_init
-        self.gain = gain
+        super().__init__(in_feats, units)
+        self.in_feats, self.units = in_feats, units
+        self.bias_init, self.gain = bias_init, gain
         self.norm = nn.LayerNorm(in_feats) if norm else None
-        self.units, self.linear = units, nn.Linear(in_feats, units)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw new weights and set the bias to `bias_init`."""
-        for weight in self.linear.weight.split(1):
+        if "gain" not in vars(self):  # the constructor of the base class calls it
+            super().reset_parameters()
+            return
+        for weight in self.weight.split(1):
             nn.init.xavier_uniform_(weight, self.gain)
-        nn.init.constant_(self.linear.bias, self.bias_init)
+        nn.init.constant_(self.bias, self.bias_init)
         if self.norm is not None:
             self.norm.reset_parameters()
 
@@ -69,16 +70,14 @@ class HaltingUnit(nn.Module):
         for other halting modules.
         """
         unit = min(max(step, 1), self.units) - 1
-        dtype, linear = feat.dtype, self._modules["linear"]
-        if self.norm is None and type(linear) is nn.Linear and dtype.itemsize >= 4:
-            weight = linear._parameters.get("weight")
-            is_wide = weight is not None and weight.dtype == dtype
-            if is_wide and not torch._C._is_any_autocast_enabled():
-                return torch.sigmoid(call_layer(linear, feat))[:, unit]
+        weight, dtype = self.weight, feat.dtype
+        is_wide = self.norm is None and weight.dtype == dtype and dtype.itemsize >= 4
+        if is_wide and not torch._C._is_any_autocast_enabled():
+            return torch.sigmoid(linear(feat, weight, self.bias))[:, unit]
         wide, norm = torch.promote_types(dtype, torch.float32), self.norm
         with outside_autocast(feat.device.type):
             rows = feat.to(wide) if norm is None else _call_wide(norm, feat.to(wide))
-            return torch.sigmoid(_call_wide(self.linear, rows))[:, unit]
+            return torch.sigmoid(linear(rows, weight.to(wide), self.bias.to(wide)))[:, unit]
 
     def extra_repr(self) -> str:
         return f"bias_init={self.bias_init}, gain={self.gain}"

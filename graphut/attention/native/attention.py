@@ -29,7 +29,7 @@ def native_attention(call: AttentionCall) -> AttentionResult:
     return AttentionResult(EdgeAttention.apply(*tables, call.layout, scalars))  # type: ignore[no-untyped-call]
 
 
-def parts_of(layout: EdgeLayout, gradients: bool = True) -> list[Part]:
+def parts_of(layout: EdgeLayout, gradients: bool) -> list[Part]:
     """Divide the edges of a layout into parts, each for one call of a kernel; often only one."""
     edges = layout.cached(edge_tensors) if gradients else edge_tensors(layout, gradients=False)
     return layout.cached(divide) or [Part(edges)]
@@ -67,7 +67,7 @@ class EdgeAttention(torch.autograd.Function):
         scalars: ScalarArgs,
     ) -> Tensor:
         tables = Tables(query, key, value, frontier, bias)
-        out, softmax = forward(tables, layout.cached(parts_of), scalars)
+        out, softmax = forward(tables, layout.cached(parts_of, True), scalars)
         ctx.save_for_backward(*tables, out, softmax)
         ctx.layout, ctx.scalars = layout, scalars
         return out
@@ -76,7 +76,7 @@ class EdgeAttention(torch.autograd.Function):
     def backward(ctx: Any, out_grad: Tensor) -> tuple[Tensor | None, ...]:
         refuse_second_derivatives()
         *saved, out, softmax = ctx.saved_tensors
-        tables, parts = Tables(*saved), ctx.layout.cached(parts_of)
+        tables, parts = Tables(*saved), ctx.layout.cached(parts_of, True)
         query, key, value, bias = backward(out_grad, out, softmax, tables, parts, ctx.scalars)
         return query, key, value, None, bias, None, None
 

@@ -89,7 +89,7 @@ def test_parts_of_many_tiles_on_threads(threads: int, heads: int) -> None:
     torch.set_num_threads(threads)
     for spec in ("dilated:20,3", "strided:25", "axial:30"):
         layout = parse(spec).layout([500, 200])
-        assert len(parts_of(layout)) > spec.startswith(("strided", "axial"))
+        assert len(parts_of(layout, True)) > spec.startswith(("strided", "axial"))
         check(layout, heads=heads)
         check(layout, 1e-5, heads, dtype=torch.float32, frontier=torch.arange(0, 700, 3))
     torch.set_num_threads(before)
