@@ -11,9 +11,8 @@ from torch import Tensor, nn
 from graphut._dgl import dgl
 from graphut.attention import EdgeLayout, layout_from_edges
 from graphut.attention.checks import check_finite, first_weight
-from graphut.attention.neighbor_sums import neighbor_sum
 from graphut.attention.tracing import outside_autocast
-from graphut.nn.aggregation import Aggregation, edge_list, neighbor_mean
+from graphut.nn.aggregation import Aggregation, edge_list, neighbor_mean, neighbor_sum
 from graphut.nn.graph_call import GraphCall, check_rows
 from graphut.nn.layers import is_hooked
 from graphut.nn.ponder import Ponder

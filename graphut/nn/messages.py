@@ -10,10 +10,9 @@ from torch import Tensor, nn
 
 from graphut.attention import EdgeLayout
 from graphut.attention.checks import check_finite
-from graphut.attention.neighbor_sums import neighbor_sum
 from graphut.attention.ragged import row_maxima, row_sums
 from graphut.attention.tracing import is_intercepted, outside_autocast
-from graphut.nn.aggregation import Aggregation
+from graphut.nn.aggregation import Aggregation, neighbor_sum
 from graphut.nn.attention import MultiHeadAttention
 
 AGGREGATORS = ("max", "sum")

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout, layout_from_edges
-from graphut.attention.neighbor_sums import neighbor_sum
 from graphut.attention.ragged import row_sums
-from graphut.nn.aggregation import Aggregation, edges_with_self_loops
+from graphut.nn.aggregation import Aggregation, edges_with_self_loops, neighbor_sum
 from graphut.nn.checks import check_probability
 from graphut.nn.conv_adapters import check_edge_weight
 from graphut.nn.graph_call import GraphCall

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphut.attention.neighbor_sums import neighbor_sum
 from graphut.nn import MultiHeadAttention
+from graphut.nn.aggregation import neighbor_sum
 from graphut.topology import Causal
 from tests.helpers import assert_same, gradients, normal
 from tests.nn.cases import FEATS, build_case

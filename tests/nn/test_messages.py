@@ -6,12 +6,12 @@ from hypothesis import given
 from torch import Tensor
 
 from graphut.attention import EdgeLayout
-from graphut.attention.neighbor_sums import neighbor_sum
 from graphut.attention.ragged import row_maxima
 from graphut.nn import (
     MessageAggregation,
     MultiHeadAttention,
 )
+from graphut.nn.aggregation import neighbor_sum
 from graphut.nn.messages import neighbor_max
 from tests.helpers import (
     Pairs,

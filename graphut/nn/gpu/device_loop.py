@@ -16,7 +16,7 @@ from graphut.nn.gpu.settings import NORMS, PLACES, Settings
 from graphut.nn.halting import HaltingUnit, ScheduledHalting
 from graphut.nn.loop import LoopOutput
 from graphut.nn.ponder import FlopCount
-from graphut.nn.rules.probability import ACT
+from graphut.nn.rules.base import ACT
 
 Layouts: TypeAlias = tuple[EdgeLayout, EdgeLayout | None]  # of self- and of cross-attention
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from graphut._lazy import lazy_names
 from graphut.nn.rules.base import (
+    ACT,
     BatchIndex,
     Decision,
     FixedDepth,
@@ -12,7 +13,7 @@ from graphut.nn.rules.base import (
     parse_rule,
 )
 from graphut.nn.rules.change import Convergence, EventDriven
-from graphut.nn.rules.probability import ACT, PonderNet, Threshold
+from graphut.nn.rules.probability import PonderNet, Threshold
 
 if TYPE_CHECKING:
     from graphut.nn.rules.whole_graph import Global

@@ -4,9 +4,16 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from graphut._torch import Tensor, torch
-from graphut.nn.rules.base import BatchIndex, Decision, HaltingRule, Memory, StepRows, parse_rule
+from graphut.nn.rules.base import (
+    ACT,
+    BatchIndex,
+    Decision,
+    HaltingRule,
+    Memory,
+    StepRows,
+    parse_rule,
+)
 from graphut.nn.rules.change import EventDriven
-from graphut.nn.rules.probability import ACT
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@ from hypothesis import given
 from torch import Tensor
 
 from graphut.attention import EdgeLayout, layout_from_edges
-from graphut.attention.neighbor_sums import neighbor_sum
+from graphut.nn.aggregation import neighbor_sum
 from tests.helpers import Pairs, assert_same, gradients, layout_of, multigraphs, normal
 
 
