@@ -20,8 +20,9 @@ from graphut.attention.ragged import starts
 from graphut.models.sentence_nodes import no_in_edge
 from graphut.nn import AdaptiveRecurrence
 from graphut.nn.call import Call, run_call
+from graphut.nn.layers import Transition
+from graphut.nn.separable_conv import SeparableConvTransition
 from graphut.nn.step import EncoderOutput, Store
-from graphut.nn.transition import SeparableConvTransition, Transition
 from graphut.topology import Complete, Topology, node_positions, token_nodes, with_extra_nodes
 from graphut.topology.cross import cross_layout, cross_rows
 

@@ -15,7 +15,7 @@ from graphut.nn import (
     UniversalTransformerStep,
     parse_rule,
 )
-from graphut.nn.transition import Transition
+from graphut.nn.layers import Transition
 
 
 def make_attention(config: ModelConfig, **options: Any) -> MultiHeadAttention:

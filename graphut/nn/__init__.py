@@ -7,16 +7,15 @@ from graphut._lazy import lazy_names
 if TYPE_CHECKING:
     from graphut.nn.adaptive_conv import AdaptiveConv
     from graphut.nn.aggregation import NeighborMean
-    from graphut.nn.attention import AttentionRecord, MultiHeadAttention
     from graphut.nn.conv_adapters import ConvAsAttention, LayerAsConv
     from graphut.nn.graph_call import from_edge_index
-    from graphut.nn.halting import HaltingUnit, ScheduledHalting
+    from graphut.nn.halting import ScheduledHalting
     from graphut.nn.hetero_attention import HeteroAttention
     from graphut.nn.hetero_conv import HeteroAdaptiveConv
-    from graphut.nn.layers import StepBatchNorm
+    from graphut.nn.layers import MultiHeadAttention, PositionwiseTransition, StepBatchNorm
     from graphut.nn.messages import MessageAggregation
     from graphut.nn.noise import InputNoise, Quantized
-    from graphut.nn.ponder import Ponder
+    from graphut.nn.ponder import AttentionRecord, Ponder
     from graphut.nn.presets import HALTING_PRESETS
     from graphut.nn.propagation import AdaptivePropagation
     from graphut.nn.recurrence import AdaptiveRecurrence
@@ -33,13 +32,13 @@ if TYPE_CHECKING:
         Threshold,
         parse_rule,
     )
+    from graphut.nn.separable_conv import SeparableConvTransition
     from graphut.nn.signals import (
         LearnedSignal,
         SinusoidalSignal,
         coordinate_signal,
     )
-    from graphut.nn.step import UniversalTransformerStep
-    from graphut.nn.transition import PositionwiseTransition, SeparableConvTransition
+    from graphut.nn.step import HaltingUnit, UniversalTransformerStep
 
 __all__ = [
     "ACT",

@@ -11,16 +11,13 @@ from torch import Tensor, nn
 from graphut.attention import EdgeLayout, layout_from_edges
 from graphut.attention.checks import check_feat, check_finite
 from graphut.nn.aggregation import NeighborMean, edges_with_self_loops
-from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.checks import check_sizes
 from graphut.nn.conv_adapters import ConvAsAttention, check_edge_weight
 from graphut.nn.graph_call import GraphCall
-from graphut.nn.halting import HaltingUnit
-from graphut.nn.layers import ByteDropout
+from graphut.nn.layers import ByteDropout, MultiHeadAttention, PositionwiseTransition
 from graphut.nn.recurrence import AdaptiveRecurrence
 from graphut.nn.rules import HaltingRule
-from graphut.nn.step import UniversalTransformerStep
-from graphut.nn.transition import PositionwiseTransition
+from graphut.nn.step import HaltingUnit, UniversalTransformerStep
 
 
 class AdaptiveConv(GraphCall):

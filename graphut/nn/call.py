@@ -13,16 +13,16 @@ from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.checks import check_feat, check_tensor
 from graphut.attention.key_value_memory import KeyValueMemory
 from graphut.attention.tracing import is_capturing
-from graphut.nn.attention import AttentionRecord, MultiHeadAttention
-from graphut.nn.checks import check_event_driven, check_same_nodes
+from graphut.nn.checks import check_same_nodes
+from graphut.nn.layers import MultiHeadAttention
 from graphut.nn.loop import FINITE_CHECKS, FrontierRows, LoopOutput, repeat_until_halted
 from graphut.nn.noise import Noise, draw_noise, with_noise
-from graphut.nn.ponder import Ponder
+from graphut.nn.ponder import AttentionRecord, Ponder
 from graphut.nn.rules import BatchIndex, EventDriven, FixedDepth
 from graphut.nn.rules.base import batch_index
+from graphut.nn.separable_conv import SeparableConvTransition
 from graphut.nn.signals import encode, step_signals
 from graphut.nn.step import Store, read_cross
-from graphut.nn.transition import SeparableConvTransition
 
 Graph: TypeAlias = DGLGraph | EdgeLayout
 
@@ -132,6 +132,8 @@ def begin_call(
         store_type, num_given = layout.halo.store, num_dst
     check_feat(feat, "source", num_given, attention.in_feats[1], attention)
     if isinstance(rule, EventDriven):  # the layer may have changed since the rule was set
+        from graphut.nn.waking import check_event_driven
+
         check_event_driven(rule, layer.step, layer.halting, layer.step_signal)
     between = encoded = None
     if cross is not None or step.cross_attention is not None:

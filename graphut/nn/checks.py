@@ -11,8 +11,6 @@ from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout
 from graphut.attention.checks import check_frontier
 from graphut.attention.registry import check_backend
-from graphut.nn.layers import StepBatchNorm
-from graphut.nn.transition import SeparableConvTransition
 
 PASS_A_PAIR = "pass a pair of features: (source, destination features)"
 
@@ -123,25 +121,3 @@ def check_batch_norm(layer: nn.Module, rule: Any, in_training: bool) -> None:
                 f"{rule} cannot be used with {type(module).__name__}, whose statistics depend on "
                 "which nodes are active: use LayerNorm, or batch_norm of UniversalTransformerStep"
             )
-
-
-def check_event_driven(rule: Any, step: Any, halting: nn.Module | None, step_signal: Any) -> None:
-    """Raise a `ValueError` if the parts of a recurrence do not support event-driven runs."""
-    if isinstance(step, nn.ModuleList):
-        raise ValueError(f"{rule} needs one step for all repetitions, not {len(step)} steps")
-    unsupported = ""
-    if step_signal is not None:
-        unsupported = "a step signal, because sleeping nodes miss rounds: give step_signal=None"
-    elif halting is not None:
-        unsupported = "a halting module, because no node halts for good: give halting=None"
-    elif step.cross_attention is not None:
-        unsupported = "a decoder step, because the nodes that read it would wake with every token"
-    elif isinstance(step.attention_norm, StepBatchNorm):
-        unsupported = (
-            "batch normalisation by steps, because sleeping nodes miss rounds: give LayerNorm, "
-            "which is norm='layer' of AdaptiveConv"
-        )
-    elif isinstance(step.transition, SeparableConvTransition):
-        unsupported = "a separable convolution, which reads other nodes than in-neighbours"
-    if unsupported:
-        raise ValueError(f"{rule} cannot be used with {unsupported}")

@@ -13,7 +13,7 @@ from graphut.attention.checks import check_finite
 from graphut.attention.ragged import row_maxima, row_sums
 from graphut.attention.tracing import is_intercepted, outside_autocast
 from graphut.nn.aggregation import Aggregation, neighbor_sum
-from graphut.nn.attention import MultiHeadAttention
+from graphut.nn.layers import MultiHeadAttention
 
 AGGREGATORS = ("max", "sum")
 

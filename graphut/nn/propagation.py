@@ -14,10 +14,9 @@ from graphut.nn.aggregation import Aggregation, edges_with_self_loops, neighbor_
 from graphut.nn.checks import check_probability
 from graphut.nn.conv_adapters import check_edge_weight
 from graphut.nn.graph_call import GraphCall
-from graphut.nn.halting import HaltingUnit
 from graphut.nn.recurrence import AdaptiveRecurrence
 from graphut.nn.rules import ACT, HaltingRule
-from graphut.nn.step import UniversalTransformerStep
+from graphut.nn.step import HaltingUnit, UniversalTransformerStep
 
 
 class AdaptivePropagation(GraphCall):

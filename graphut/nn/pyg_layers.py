@@ -7,9 +7,9 @@ from torch import Tensor
 
 from graphut.attention import edge_attention
 from graphut.attention.tracing import in_jit_trace
-from graphut.nn.attention import edge_feature_options
 from graphut.nn.conv_adapters import has_message_hooks
 from graphut.nn.graph_call import from_edge_index
+from graphut.nn.layers import edge_feature_options
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # PyG uses deprecated functions of torch

@@ -12,14 +12,13 @@ from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.checks import check_tensor
 from graphut.attention.tracing import leave_program
 from graphut.nn.call import begin_call, close_call, run_call
-from graphut.nn.checks import check_batch_norm, check_event_driven, check_separate_steps
-from graphut.nn.halting import HaltingUnit
+from graphut.nn.checks import check_batch_norm, check_separate_steps
 from graphut.nn.noise import InputNoise, Quantized, kinds_of_noise
 from graphut.nn.ponder import Ponder
 from graphut.nn.rules import ACT, EventDriven, FixedDepth, HaltingRule
 from graphut.nn.rules.base import states_read
 from graphut.nn.signals import LearnedSignal, Signal, make_signal
-from graphut.nn.step import UniversalTransformerStep
+from graphut.nn.step import HaltingUnit, UniversalTransformerStep
 
 HALTED = ("copied", "frozen", "stale", "running")
 _FIXED_DEPTH, _ACT = FixedDepth(), ACT()  # the default rules
@@ -367,6 +366,8 @@ class AdaptiveRecurrence(nn.Module):
             if each.uses_probability and self.halting is None:
                 raise ValueError(f"{each} needs a halting module, such as HaltingUnit(d)")
             if isinstance(each, EventDriven):
+                from graphut.nn.waking import check_event_driven
+
                 check_event_driven(each, self.step, self.halting, self.step_signal)
             halted = self.halted if each is rules[0] else self.evaluation_halted or self.halted
             all_run = halted == "running" and not isinstance(each, EventDriven)

@@ -1,24 +1,32 @@
-"""One step of the Universal Transformer, and the store of keys and values that it reads."""
+"""One step of the Universal Transformer, its halting unit, and the store that steps share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import chain
 from typing import Any
 
+import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn.functional import linear
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.checks import check_feat
 from graphut.attention.key_value_memory import KeyValueMemory
-from graphut.nn.attention import MultiHeadAttention
+from graphut.attention.tracing import outside_autocast
 from graphut.nn.checks import check_widths
-from graphut.nn.layers import StepBatchNorm, call_layer
+from graphut.nn.layers import (
+    MultiHeadAttention,
+    PositionwiseTransition,
+    StepBatchNorm,
+    Transition,
+    call_layer,
+)
 from graphut.nn.noise import Noise
 from graphut.nn.ponder import FlopCount
-from graphut.nn.transition import PositionwiseTransition, Transition
 
 NORMS = ("post", "pre", None)
 
@@ -335,6 +343,89 @@ class UniversalTransformerStep(nn.Module):
 
     def extra_repr(self) -> str:
         return f"norm={self.norm!r}" + ("" if self.residual else ", residual=False")
+
+
+class HaltingUnit(nn.Linear):
+    r"""Learned halting probability of each node, :math:`p_i = \sigma(w \cdot u_i + b)`.
+
+    From arXiv 1603.08983, Eq. 5; :math:`u_i` is the state of the node. The probability is computed
+    in float32 or wider, also under autocast and in models with a narrower dtype.
+
+    Parameters
+    ----------
+    in_feats : int
+        Features of a state.
+    bias_init : float
+        Initial value of `b`. It should be negative, because a model that halts early at first may
+        not learn to take more steps.
+    gain : float
+        Gain of the Xavier initialization of `w`. With 0 all nodes have the same probability at
+        first, and no sigmoid is saturated.
+    norm : bool
+        Apply a LayerNorm to the state first, as in the code of DGL's tutorial.
+    units : int
+        The number of maps. Steps with weights of their own need one for each step.
+
+    Examples
+    --------
+    >>> HaltingUnit(8, bias_init=-1.0)(torch.zeros(2, 8)).detach()
+    tensor([0.2689, 0.2689])
+    """
+
+    def __init__(
+        self,
+        in_feats: int,
+        *,
+        bias_init: float = -1.0,
+        gain: float = 1.0,
+        norm: bool = False,
+        units: int = 1,
+    ) -> None:
+        super().__init__(in_feats, units)
+        self.in_feats, self.units = in_feats, units
+        self.bias_init, self.gain = bias_init, gain
+        self.norm = nn.LayerNorm(in_feats) if norm else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new weights and set the bias to `bias_init`."""
+        if "gain" not in vars(self):  # the constructor of the base class calls it
+            super().reset_parameters()
+            return
+        for weight in self.weight.split(1):
+            nn.init.xavier_uniform_(weight, self.gain)
+        nn.init.constant_(self.bias, self.bias_init)
+        if self.norm is not None:
+            self.norm.reset_parameters()
+
+    def forward(self, feat: Tensor, nodes: Tensor | None = None, step: int = 1) -> Tensor:
+        """Return the halting probabilities, `(A,)`, of states `(A, in_feats)`.
+
+        With several units, `step`, counted from 1, chooses one. `nodes`, the ids of the nodes, is
+        for other halting modules.
+        """
+        unit = min(max(step, 1), self.units) - 1
+        weight, dtype = self.weight, feat.dtype
+        is_wide = self.norm is None and weight.dtype == dtype and dtype.itemsize >= 4
+        if is_wide and not torch._C._is_any_autocast_enabled():
+            return torch.sigmoid(linear(feat, weight, self.bias))[:, unit]
+        wide, norm = torch.promote_types(dtype, torch.float32), self.norm
+        with outside_autocast(feat.device.type):
+            rows = feat.to(wide) if norm is None else _call_wide(norm, feat.to(wide))
+            return torch.sigmoid(linear(rows, weight.to(wide), self.bias.to(wide)))[:, unit]
+
+    def extra_repr(self) -> str:
+        return f"bias_init={self.bias_init}, gain={self.gain}"
+
+
+def _call_wide(layer: nn.Module, rows: Tensor) -> Tensor:
+    """Call `layer` with its weights and buffers cast to the dtype of `rows`."""
+    named = chain(layer.named_parameters(), layer.named_buffers())
+    narrow = {name: x for name, x in named if x.is_floating_point() and x.dtype != rows.dtype}
+    if not narrow:
+        return layer(rows)
+    wide = {name: x.to(rows.dtype) for name, x in narrow.items()}
+    return functional_call(layer, wide, rows)
 
 
 def read_cross(

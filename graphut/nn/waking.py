@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from math import isfinite
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from graphut.attention import EdgeLayout
 from graphut.attention.checks import check_index, check_range, skip_checks
 from graphut.attention.kernel_library import sort_edges
+from graphut.nn.layers import StepBatchNorm
 from graphut.nn.loop import FrontierRows, LoopOutput, run_step, squared_change
 from graphut.nn.noise import with_noise
 from graphut.nn.ponder import Ponder
 from graphut.nn.rules.change import EventDriven
+from graphut.nn.separable_conv import SeparableConvTransition
 
 if TYPE_CHECKING:
     from graphut.nn.call import Call
@@ -31,6 +33,28 @@ class Start(NamedTuple):
 
     shown: Tensor  # (M, d) shown states of the first nodes; later nodes are new
     frontier: Tensor  # (A,) sorted nodes of the first round
+
+
+def check_event_driven(rule: Any, step: Any, halting: nn.Module | None, step_signal: Any) -> None:
+    """Raise a `ValueError` if the parts of a recurrence do not support event-driven runs."""
+    if isinstance(step, nn.ModuleList):
+        raise ValueError(f"{rule} needs one step for all repetitions, not {len(step)} steps")
+    unsupported = ""
+    if step_signal is not None:
+        unsupported = "a step signal, because sleeping nodes miss rounds: give step_signal=None"
+    elif halting is not None:
+        unsupported = "a halting module, because no node halts for good: give halting=None"
+    elif step.cross_attention is not None:
+        unsupported = "a decoder step, because the nodes that read it would wake with every token"
+    elif isinstance(step.attention_norm, StepBatchNorm):
+        unsupported = (
+            "batch normalisation by steps, because sleeping nodes miss rounds: give LayerNorm, "
+            "which is norm='layer' of AdaptiveConv"
+        )
+    elif isinstance(step.transition, SeparableConvTransition):
+        unsupported = "a separable convolution, which reads other nodes than in-neighbours"
+    if unsupported:
+        raise ValueError(f"{rule} cannot be used with {unsupported}")
 
 
 def with_out_neighbours(layout: EdgeLayout, nodes: Tensor) -> Tensor:

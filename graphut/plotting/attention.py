@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from graphut.models.checked_config import cut
-from graphut.nn.attention import AttentionRecord
+from graphut.nn.ponder import AttentionRecord
 from graphut.plotting.figure import draw_cells, name_ticks, new_figure, spacing
 
 if TYPE_CHECKING:

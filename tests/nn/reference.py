@@ -12,9 +12,8 @@ from torch import Tensor
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
-from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.hetero_attention import HeteroAttention
-from graphut.nn.layers import StepBatchNorm
+from graphut.nn.layers import MultiHeadAttention, StepBatchNorm
 from graphut.nn.messages import MessageAggregation
 from graphut.nn.noise import Noise, draw_noise, with_noise
 from graphut.nn.recurrence import AdaptiveRecurrence

@@ -107,17 +107,25 @@ def test_call_lets_global_hooks_see_each_module() -> None:
     assert {*inner, *layer.step.transition.layers} <= {*seen}
 
 
-def functions_of(call: Callable[[], Any]) -> tuple[list[tuple[str, str]], int]:
+def functions_of(call: Callable[[], Any]) -> tuple[list[tuple[str, str]], int, set[Any]]:
     """Return file and name of each function of graphut that the third of three calls enters.
 
-    Also return how many of them are entered before the first matrix product.
+    Also return how many of them are entered before the first matrix product, and the pairs of files
+    of which one calls the other in the second step.
     """
     entered, before, package = [], [], str(Path(graphut.__file__).parent)
+    borders, steps = set(), 0
 
     def note(frame: Any, event: str, function: Any) -> None:
+        nonlocal steps
         code = frame.f_code
         if event == "call" and code.co_filename.startswith(package):
             entered.append((code.co_filename, f"{code.co_name}, line {code.co_firstlineno}"))
+            steps += code.co_name == "any_active"
+            while not (frame := frame.f_back).f_code.co_filename.startswith((package, __file__)):
+                pass
+            if steps == 2 and frame.f_code.co_filename != code.co_filename:
+                borders.add((frame.f_code.co_filename, code.co_filename))
         elif event == "c_call" and function.__name__ == "linear":
             before.append(len(entered))
 
@@ -127,7 +135,7 @@ def functions_of(call: Callable[[], Any]) -> tuple[list[tuple[str, str]], int]:
         call()
     finally:
         sys.setprofile(None)
-    return entered, before[0]
+    return entered, before[0], borders
 
 
 def test_call_enters_few_functions() -> None:
@@ -135,10 +143,12 @@ def test_call_enters_few_functions() -> None:
     x, edge_index = torch.randn(100, 16), torch.randint(100, (2, 400))
     for heads in (None, 4):
         conv = AdaptiveConv(16, 32, heads, max_steps=8)
-        entered, _ = functions_of(lambda: conv(x, edge_index))  # noqa: B023
-        assert len({*entered}) <= 58 and len({file for file, _ in entered}) <= 14
+        entered, _, borders = functions_of(lambda: conv(x, edge_index))  # noqa: B023
+        assert len({*entered}) <= 58 and len({file for file, _ in entered}) <= 11
+        assert 0 < len(borders) <= 5
     layer, layout, feat = build(), Complete().layout([5]), torch.randn(5, 32)
     positions = torch.arange(1, 6)
-    entered, before = functions_of(lambda: layer(layout, feat, positions=positions))
-    assert len({*entered}) <= 59 and len({file for file, _ in entered}) <= 14
+    entered, before, borders = functions_of(lambda: layer(layout, feat, positions=positions))
+    assert len({*entered}) <= 59 and len({file for file, _ in entered}) <= 11
     assert before <= 36 and len({file for file, _ in entered[:before]}) <= 11
+    assert 0 < len(borders) <= 5

@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from graphut.attention import layout_from_edges
-from graphut.nn.attention import AttentionRecord
+from graphut.nn.ponder import AttentionRecord
 from graphut.plotting import draw_attention
 from tests.helpers import refuses
 from tests.plotting.pictures import assert_nothing_is_cut_off

@@ -13,10 +13,11 @@ from graphut.attention.triton.launches import edges_of, tensors_of
 from graphut.nn.gpu.program import copy_by_dtype
 from graphut.nn.gpu.replay import Lease
 from graphut.nn.gpu.settings import NORMS, PLACES, Settings
-from graphut.nn.halting import HaltingUnit, ScheduledHalting
+from graphut.nn.halting import ScheduledHalting
 from graphut.nn.loop import LoopOutput
 from graphut.nn.ponder import FlopCount
 from graphut.nn.rules.base import ACT
+from graphut.nn.step import HaltingUnit
 
 Layouts: TypeAlias = tuple[EdgeLayout, EdgeLayout | None]  # of self- and of cross-attention
 

@@ -17,12 +17,10 @@ from torch.nn.modules.module import _has_any_global_hook
 
 from graphut.attention import EdgeLayout
 from graphut.attention.layout import full_size
-from graphut.nn.attention import MultiHeadAttention
-from graphut.nn.halting import HaltingUnit, ScheduledHalting
-from graphut.nn.layers import is_hooked
+from graphut.nn.halting import ScheduledHalting
+from graphut.nn.layers import MultiHeadAttention, PositionwiseTransition, is_hooked
 from graphut.nn.rules import ACT, FixedDepth
-from graphut.nn.step import UniversalTransformerStep
-from graphut.nn.transition import PositionwiseTransition
+from graphut.nn.step import HaltingUnit, UniversalTransformerStep
 
 NORMS = ("attention", "cross", "transition")
 # Where values are dropped: in attention, in what it adds, in the hidden layer, in what it adds.

@@ -1,89 +1,14 @@
-"""Transitions: the feed-forward layers that follow attention in a step."""
-
-from typing import Any
+"""A feed-forward layer that reads neighbouring tokens: the separable convolution."""
 
 import torch
 from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
-from graphut.nn.layers import call_layer, is_hooked
+from graphut.nn.layers import Transition
 
 
-class _Transition(nn.Module):
-    """Base class of transitions (feed-forward layers): linear, activation, dropout, linear."""
-
-    def __init__(
-        self, in_feats: int, hidden_feats: int, activation: nn.Module | None, dropout: float
-    ) -> None:
-        super().__init__()
-        self.in_feats = in_feats
-        #: Floating-point operations for one node.
-        self.node_flops = 4 * in_feats * hidden_feats
-        self.layers = nn.Sequential(
-            nn.Linear(in_feats, hidden_feats),
-            nn.ReLU() if activation is None else activation,
-            nn.Dropout(dropout),
-            nn.Linear(hidden_feats, in_feats),
-        )
-
-    def reset_parameters(self) -> None:
-        """Draw new parameters: Xavier uniform for linear maps, zero for biases."""
-        for layer in self.layers:
-            if isinstance(layer, nn.Linear):
-                nn.init.xavier_uniform_(layer.weight)
-                nn.init.zeros_(layer.bias)
-
-
-class PositionwiseTransition(_Transition):
-    r"""Feed-forward network with one hidden layer, applied to each node separately.
-
-    .. math:: \mathrm{Transition}(c) = W_2 \, \phi(W_1 c + b_1) + b_2
-
-    The fully-connected transition of the Universal Transformer (arXiv 1807.03819, section 2.1).
-
-    Parameters
-    ----------
-    in_feats, hidden_feats : int
-        Features of a node, in the input and in the output, and of the hidden layer.
-    activation : Module, optional
-        The activation; ReLU by default.
-    dropout : float
-        Dropout probability of the hidden features.
-
-    Examples
-    --------
-    >>> from graphut.topology import Complete
-    >>> PositionwiseTransition(8, 32)(Complete().graph([3]), torch.randn(3, 8)).shape
-    torch.Size([3, 8])
-    """
-
-    def __init__(
-        self,
-        in_feats: int,
-        hidden_feats: int,
-        *,
-        activation: nn.Module | None = None,
-        dropout: float = 0.0,
-    ) -> None:
-        super().__init__(in_feats, hidden_feats, activation, dropout)
-        self.reset_parameters()
-
-    def forward(self, graph: DGLGraph | EdgeLayout, feat: Tensor) -> Tensor:
-        """Apply the network to features `(N, in_feats)`.
-
-        The graph is ignored, because the result for a node does not depend on other nodes.
-        """
-        layers: Any = self._modules["layers"]
-        if type(layers) is not nn.Sequential or is_hooked(layers):
-            out: Tensor = layers(feat)
-            return out
-        for layer in layers._modules.values():
-            feat = call_layer(layer, feat)
-        return feat
-
-
-class SeparableConvTransition(_Transition):
+class SeparableConvTransition(Transition):
     r"""Separable convolution along each sentence, an activation, and a linear map.
 
     .. math::
@@ -179,6 +104,3 @@ class SeparableConvTransition(_Transition):
 def sentence_of_node(layout: EdgeLayout) -> Tensor:
     """Return the index of each destination's sentence in the batch, `(N_dst,)`."""
     return torch.repeat_interleave(layout.dst_lengths).to(layout.device)
-
-
-Transition = PositionwiseTransition | SeparableConvTransition
