@@ -405,14 +405,16 @@ class HaltingUnit(nn.Linear):
         for other halting modules.
         """
         unit = min(max(step, 1), self.units) - 1
-        weight, dtype = self.weight, feat.dtype
-        is_wide = self.norm is None and weight.dtype == dtype and dtype.itemsize >= 4
-        if is_wide and not torch._C._is_any_autocast_enabled():
-            return torch.sigmoid(linear(feat, weight, self.bias))[:, unit]
+        # Reading a parameter as an attribute takes several times as long.
+        weight: Any = self._parameters.get("weight")
+        dtype = feat.dtype
+        is_plain = self.norm is None and weight is not None and weight.dtype == dtype
+        if is_plain and dtype.itemsize >= 4 and not torch._C._is_any_autocast_enabled():
+            return torch.sigmoid(linear(feat, weight, self._parameters["bias"]))[:, unit]
         wide, norm = torch.promote_types(dtype, torch.float32), self.norm
         with outside_autocast(feat.device.type):
             rows = feat.to(wide) if norm is None else _call_wide(norm, feat.to(wide))
-            return torch.sigmoid(linear(rows, weight.to(wide), self.bias.to(wide)))[:, unit]
+            return torch.sigmoid(linear(rows, self.weight.to(wide), self.bias.to(wide)))[:, unit]
 
     def extra_repr(self) -> str:
         return f"bias_init={self.bias_init}, gain={self.gain}"
