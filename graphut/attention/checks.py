@@ -82,10 +82,13 @@ def check_feat(feat: Tensor, side: str, nodes: int, width: int, layer: nn.Module
 
 def first_weight(layer: nn.Module, otherwise: Tensor) -> Tensor:
     """Return the first floating-point parameter of the layer, or `otherwise` if it has none."""
-    for module in layer.modules():
-        for weight in module._parameters.values():
-            if weight is not None and weight.is_floating_point():
-                return weight
+    parts: list[nn.Module | None] = [layer]  # `layer.modules()` takes four times as long
+    while parts:
+        if (part := parts.pop()) is not None:
+            for weight in part._parameters.values():
+                if weight is not None and weight.is_floating_point():
+                    return weight
+            parts += reversed(part._modules.values())
     return otherwise
 
 

@@ -34,7 +34,7 @@ class Call:
         self.layer, self.rule, self.steps = layer, layer.active_rule, layer.steps
         rule, self.max_steps = self.rule, layer.max_steps
         self.is_waking = isinstance(rule, EventDriven)
-        if isinstance(rule, EventDriven):
+        if self.is_waking:
             self.max_steps = rule.max_rounds or self.max_steps
         self.halted = layer.active_halted
         # Whether halted nodes go on computing.
@@ -131,7 +131,7 @@ def begin_call(
         _check_part(call.steps)
         store_type, num_given = layout.halo.store, num_dst
     check_feat(feat, "source", num_given, attention.in_feats[1], attention)
-    if isinstance(rule, EventDriven):  # the layer may have changed since the rule was set
+    if call.is_waking:  # the layer may have changed since the rule was set
         from graphut.nn.waking import check_event_driven
 
         check_event_driven(rule, layer.step, layer.halting, layer.step_signal)
@@ -155,7 +155,7 @@ def begin_call(
         get_attention=get_attention,
     )
     batch = None
-    if rule.needs_members or (isinstance(rule, EventDriven) and len(layout.dst_lengths) > 1):
+    if rule.needs_members or (call.is_waking and len(layout.dst_lengths) > 1):
         batch = layout.cached(batch_index)
     call.begin(store, feat, positions, batch=batch, get_steps=get_steps)
     if call.is_traced and not (call.runs_on or isinstance(rule, FixedDepth)):
@@ -180,8 +180,7 @@ def _check_part(steps: Sequence[Any]) -> None:
 def close_call(call: Call, output: LoopOutput) -> Any:
     """Return the results of `layer.forward`: output, `Ponder`, and what was asked for."""
     store, rows, max_steps, step = call.store, call.rows, call.max_steps, call.steps[-1]
-    output = output._replace(out=step.readout(output.out))
-    output, rows = store.close((output, rows))
+    output, rows = store.close((output._replace(out=step.readout(output.out)), rows))
     records: dict[str, Any] = dict(output.waking or {})
     if output.waking is not None:
         max_steps = len(output.waking["round_sizes"])

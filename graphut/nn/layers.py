@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import batch_norm, dropout, linear
+from torch.nn.functional import batch_norm, dropout, gelu, linear
 from torch.nn.modules.module import (
     _global_backward_hooks,
     _global_backward_pre_hooks,
@@ -24,7 +24,7 @@ from graphut.nn.checks import PASS_A_PAIR, check_attention_options, check_same_n
 USUAL_DEGREE = 20
 
 _CALL = nn.Module.__call__
-_PLAIN = {nn.Linear, nn.LayerNorm, nn.ReLU, nn.Dropout, nn.Identity}
+_PLAIN = {nn.Linear, nn.LayerNorm, nn.ReLU, nn.GELU, nn.Dropout, nn.Identity}
 
 
 def call_layer(layer: Any, rows: Tensor) -> Tensor:
@@ -54,6 +54,8 @@ def call_layer(layer: Any, rows: Tensor) -> Tensor:
                 return torch.layer_norm(rows, shape, weights["weight"], weights["bias"], eps)
             if kind is nn.ReLU:
                 return torch.relu_(rows) if own["inplace"] else torch.relu(rows)
+            if kind is nn.GELU:
+                return gelu(rows, approximate=own["approximate"])
             if kind is nn.Identity or not (own["training"] and own["p"]):
                 return rows
             return dropout(rows, own["p"])

@@ -67,9 +67,7 @@ def repeat_until_halted(call: Call) -> LoopOutput:
         if (left := results.add(decided, at_once, 0, nodes)) is not None:
             nodes = keep = left
             decided.keep(left)
-    for t in range(1, call.max_steps + 1):
-        if not store.any_active(results.num_active):
-            break
+    for t in range(1, call.max_steps + 1) if store.any_active(results.num_active) else ():
         step = call.steps[t - 1 if is_untied else 0]
         signal = None if call.signal_of is None else call.signal_of[t - 1]
         store.step, store.value_shift = t, None
@@ -115,6 +113,8 @@ def repeat_until_halted(call: Call) -> LoopOutput:
             encodings = encodings.index_select(0, keep)
         rows, computed = after, nodes
         keep = None if halts is None else results.add(decided, halts, t, nodes)
+        if not store.any_active(results.num_active):
+            break
         if keep is not None:
             nodes = keep if nodes is None else nodes.index_select(0, keep)
             decided.keep(keep)

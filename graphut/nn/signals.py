@@ -1,7 +1,6 @@
 """Position and step signals, which each step adds to states."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from functools import lru_cache
 from typing import TypeAlias, TypeGuard
 
@@ -105,8 +104,10 @@ def encode(signal: Signal, coordinates: Tensor, like: Tensor) -> Tensor:
     is_small = is_small and coordinates.dim() == 1 and coordinates.numel() > 0
     if is_small and _is_fixed(signal, like):
         table = _sinusoids(signal.count_from - 1, _TABLE, signal.dim, like.dtype, like.device)
-        with suppress(IndexError):  # of coordinates beyond the table
+        try:
             return table.index_select(0, coordinates)
+        except IndexError:  # a coordinate is beyond the table
+            pass
     return _call_signal(signal, coordinates, like)
 
 

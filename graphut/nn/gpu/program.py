@@ -143,6 +143,8 @@ class Program:
         steps, self.programs = self.settings.max_steps, min(PROGRAMS, -(-size // self.block))
         self._share("to_out to_states passed", size, width)
         self._share("to_remainder to_spent", size, dtype=wide)
+        for name in ("to_out", "to_remainder"):  # of the first backward pass, see `Lease.run`
+            self.whole[name].zero_()
         crossed = ["cross_query"] * self.crosses
         for name in [*[*self.norms][1:], "query", "table", "inner", *crossed]:
             self.steps[f"to_{name}"] = torch.empty_like(self.steps[name])

@@ -124,7 +124,7 @@ class Lease:
     def run(self) -> None:
         """Make the launches of the forward pass, until no node is active.
 
-        The first time all are made, and those of the backward pass follow, with any gradients: if
+        The first time all are made, and those of the backward pass follow, with zero gradients: if
         one of them fails, the general loop can still run.
         """
         kept = self._kept

@@ -112,7 +112,7 @@ class HaltingRule(ABC):
         if not self.num_sums:
             return ()
         wide = torch.promote_types(rows.dtype, torch.float32)
-        return (rows.new_zeros(len(rows), dtype=wide),) * self.num_sums
+        return (rows.new_zeros(rows.shape[0], dtype=wide),) * self.num_sums
 
     def measure(self, memory: Memory, rows: StepRows) -> Tensor:
         """Return the values, `(A,)`, that `decide` reads; by default the halting probabilities."""
