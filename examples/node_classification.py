@@ -378,6 +378,15 @@ def draw_steps(steps: Tensor, path: Path) -> None:
     figure.savefig(path, dpi=100)
 
 
+def time_evaluation(model: Adaptive, graph: Graph, o: argparse.Namespace) -> None:
+    """Print the CPU seconds of a forward pass with frozen and with running nodes, in turns."""
+    seconds = {"frozen": [], "running": []}
+    for halted in [*seconds] * 15:
+        model.conv.recurrence.evaluation_halted = halted
+        seconds[halted].append(evaluate(model, graph, o)["forward_s"])
+    print(", ".join(f"{halted}: {np.median(x):.3g} s" for halted, x in seconds.items()))
+
+
 def write_row(row: dict, path: Path | None) -> None:
     values = [
         f"{row[key]:.4g}" if isinstance(row[key], float) else str(row[key]) for key in COLUMNS
@@ -413,6 +422,8 @@ def main() -> None:
     parser.add_argument("--halting-bias", type=float, default=-2.0)
     help_boards = "test on new Minesweeper boards of these sizes, such as 100 300"
     parser.add_argument("--boards", type=int, nargs="+", default=[], help=help_boards)
+    help_time = "time evaluation with frozen and with running nodes in turns, for an adaptive model"
+    parser.add_argument("--time", action="store_true", help=help_time)
     parser.add_argument("--draw", type=Path, metavar="FILE", help="draw the steps of square boards")
     parser.add_argument("--out", type=Path, metavar="FILE", help="add the rows to a CSV file")
     o = parser.parse_args()
@@ -438,6 +449,8 @@ def main() -> None:
                     for side in o.boards:
                         of_board = evaluate(model, new_board(side, seed), o)
                         write_row({"data": f"board-{side}", **row, **of_board}, o.out)
+                    if o.time and isinstance(model, Adaptive):
+                        time_evaluation(model, graph, o)
                     if o.draw is not None and model.ponder is not None:
                         evaluate(model, graph, o)
                         draw_steps(model.ponder.steps, o.draw)

@@ -130,6 +130,9 @@ class AdaptivePropagation(GraphCall):
                 f"{layout.num_dst} destinations"
             )
         check_edge_weight(layout, edge_weight)
+        if edge_weight is not None and bool((edge_weight < 0).any()):
+            least = edge_weight.min().item()
+            raise ValueError(f"edge_weight must be 0 or more, got {least}: degrees are their sums")
         if self.in_channels is None:  # any number of features fits
             step.attention.in_feats, step.attention.out_feats = (x.shape[1],) * 2, x.shape[1]
         layout, order = layout.cached(_with_first_states)

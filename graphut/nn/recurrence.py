@@ -209,7 +209,8 @@ class AdaptiveRecurrence(nn.Module):
         list of FrontierRows
             With `get_steps`, for each step: ids, new states, their weights in the output, and
             halting probabilities of the active nodes. If the output is the last state, the weight
-            is 1 for nodes that halt and 0 for others. All but the ids have gradients.
+            is 1 for nodes that halt and 0 for others. All but the ids have gradients. The first
+            states, which count with `ACT(min_steps=0)`, are not among them.
 
         Raises
         ------

@@ -213,7 +213,9 @@ def test_node_classification_trains_every_model(
     assert "--boards needs the 7 features of cells, got 3" in capsys.readouterr().err
 
 
-def test_node_classification_draws_new_boards(tmp_path: Path) -> None:
+def test_node_classification_draws_new_boards(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("torch_geometric")
     board = load("node_classification")["new_board"](12, 0)
     assert (
@@ -230,6 +232,8 @@ def test_node_classification_draws_new_boards(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(tmp_path)
         assert run("node_classification", "mines.npz", *options, "--draw", "mines.png") == 0
+        assert run("node_classification", "mines.npz", "--time", *options[:4]) == 0
+    assert re.search(r"frozen: \S+ s, running: \S+ s$", capsys.readouterr().out.strip())
     rows = (tmp_path / "out.csv").read_text().splitlines()
     assert [row.partition(",")[0] for row in rows[1:]] == ["mines", "board-6", "board-9"]
     assert (tmp_path / "mines.png").read_bytes().startswith(b"\x89PNG")

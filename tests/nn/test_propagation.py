@@ -169,5 +169,6 @@ def test_propagation_refuses_what_does_not_fit() -> None:
     refuses("give AdaptivePropagation in_channels", AdaptivePropagation, rule=ACT())
     refuses("halted must be 'frozen' or 'running'", AdaptivePropagation, halted="stale")
     refuses(r"edge_weight must be \(60,\)", layer, x, edges, torch.ones(59).double())
+    refuses("edge_weight must be 0 or more, got -1.0", layer, x, edges, -torch.ones(60).double())
     refuses("needs one set of nodes", layer, from_edge_index(edges % 5, (20, 5)), x)
     assert repr(layer) == "AdaptivePropagation(K=10, alpha=0.1)"
