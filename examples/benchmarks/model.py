@@ -30,11 +30,8 @@ class Dense(nn.Module):
     def __init__(self, ours: gnn.AdaptiveRecurrence, length: int, halting: Any = None) -> None:
         super().__init__()
         self.step: Any = ours.step
-        like = self.step.attention.query.weight
-        unit = nn.Linear(like.shape[1], 1)
-        if halting is None:
-            unit.weight, unit.bias = ours.halting.weight, ours.halting.bias
-        self.halting = halting or (lambda y, t: torch.sigmoid(unit(y))[..., 0])
+        unit, like = ours.halting, self.step.attention.query.weight
+        self.halting = halting or (lambda y, t: torch.sigmoid(unit.linear(y))[..., 0])
         number = torch.arange(1, max(length, ours.max_steps) + 1, device=like.device)
         signals = gnn.coordinate_signal(number, like.shape[1], like.dtype)
         self.positions, self.signals = signals[:length], signals[: ours.max_steps]

@@ -345,7 +345,7 @@ class UniversalTransformerStep(nn.Module):
         return f"norm={self.norm!r}" + ("" if self.residual else ", residual=False")
 
 
-class HaltingUnit(nn.Linear):
+class HaltingUnit(nn.Module):
     r"""Learned halting probability of each node, :math:`p_i = \sigma(w \cdot u_i + b)`.
 
     From arXiv 1603.08983, Eq. 5; :math:`u_i` is the state of the node. The probability is computed
@@ -381,20 +381,19 @@ class HaltingUnit(nn.Linear):
         norm: bool = False,
         units: int = 1,
     ) -> None:
-        super().__init__(in_feats, units)
-        self.in_feats, self.units = in_feats, units
-        self.bias_init, self.gain = bias_init, gain
+        super().__init__()
+        self.in_feats = in_feats
+        self.bias_init = bias_init
+        self.gain = gain
         self.norm = nn.LayerNorm(in_feats) if norm else None
+        self.units, self.linear = units, nn.Linear(in_feats, units)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw new weights and set the bias to `bias_init`."""
-        if "gain" not in vars(self):  # the constructor of the base class calls it
-            super().reset_parameters()
-            return
-        for weight in self.weight.split(1):
+        for weight in self.linear.weight.split(1):
             nn.init.xavier_uniform_(weight, self.gain)
-        nn.init.constant_(self.bias, self.bias_init)
+        nn.init.constant_(self.linear.bias, self.bias_init)
         if self.norm is not None:
             self.norm.reset_parameters()
 
@@ -405,16 +404,16 @@ class HaltingUnit(nn.Linear):
         for other halting modules.
         """
         unit = min(max(step, 1), self.units) - 1
-        # Reading a parameter as an attribute takes several times as long.
-        weight: Any = self._parameters.get("weight")
-        dtype = feat.dtype
-        is_plain = self.norm is None and weight is not None and weight.dtype == dtype
-        if is_plain and dtype.itemsize >= 4 and not torch._C._is_any_autocast_enabled():
-            return torch.sigmoid(linear(feat, weight, self._parameters["bias"]))[:, unit]
+        dtype, layer = feat.dtype, self._modules["linear"]
+        if self.norm is None and type(layer) is nn.Linear and dtype.itemsize >= 4:
+            weight = layer._parameters.get("weight")
+            is_wide = weight is not None and weight.dtype == dtype
+            if is_wide and not torch._C._is_any_autocast_enabled():
+                return torch.sigmoid(call_layer(layer, feat))[:, unit]
         wide, norm = torch.promote_types(dtype, torch.float32), self.norm
         with outside_autocast(feat.device.type):
             rows = feat.to(wide) if norm is None else _call_wide(norm, feat.to(wide))
-            return torch.sigmoid(linear(rows, self.weight.to(wide), self.bias.to(wide)))[:, unit]
+            return torch.sigmoid(_call_wide(self.linear, rows))[:, unit]
 
     def extra_repr(self) -> str:
         return f"bias_init={self.bias_init}, gain={self.gain}"

@@ -46,8 +46,8 @@ def _builder(kind: type[Any], seed: int, **sizes: Any) -> Callable[..., Any]:
         scale, bias = (1.5, -0.3) if config.norm == "post" else (0.5, -0.6)
         for part in (getattr(model, name, None) for name in ("encoder", "decoder")):
             if part is not None and part.halting is not None:
-                part.halting.weight.data.mul_(scale)
-                part.halting.bias.data.fill_(bias)
+                part.halting.linear.weight.data.mul_(scale)
+                part.halting.linear.bias.data.fill_(bias)
         return model.eval()
 
     return build

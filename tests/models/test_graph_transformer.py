@@ -40,7 +40,7 @@ def build(inputs: str = "kinds", answer_at: str = "node", **options: Any) -> Any
         **{**shape, **sizes, **classes, "answer_at": answer_at, **options}
     )
     model = randomised(UniversalGraphTransformer(config), 10)
-    model.encoder.halting.weight.data.mul_(1.5) if config.adaptive else None
+    model.encoder.halting.linear.weight.data.mul_(1.5) if config.adaptive else None
     return model.eval()
 
 

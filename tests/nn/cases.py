@@ -309,8 +309,8 @@ def build_case(
     if halting is None:
         units = 1 if share_weights else max_steps
         halting = randomised(HaltingUnit(FEATS, units=units), seed=58)
-        halting.weight.data.mul_(1.7 if norm == "post" else 0.5)
-        halting.bias.data.fill_(-0.3)
+        halting.linear.weight.data.mul_(1.7 if norm == "post" else 0.5)
+        halting.linear.bias.data.fill_(-0.3)
     of_step = signature(build_step).parameters.keys() & modes.keys()
     shape = {"norm": norm, "form": form} | {name: modes.pop(name) for name in of_step}
     if share_weights:

@@ -72,6 +72,7 @@ CHANGES: dict[str, Callable[[AdaptiveRecurrence], Any]] = {
     "hook of its layers": lambda x: x.step.transition.layers.register_forward_hook(halve),
     "hook of the activation": lambda x: x.step.transition.layers[1].register_forward_hook(halve),
     "hook of the halting unit": lambda x: x.halting.register_forward_hook(halve),
+    "hook of its map": lambda x: x.halting.linear.register_forward_hook(halve),
     "method": lambda x: setattr(
         x.step.attention, "project", lambda rows: 2 * x.step.attention.key_value(rows)
     ),

@@ -46,7 +46,7 @@ def test_layer_as_conv_in_dgls_sequential() -> None:
     assert_same([found, *record_of(layers[0])], [second, ponder.steps, ponder.cost])
     assert_same(record_of(layers[1]), [later.steps, later.cost])
     (found.sum() + layers[0].ponder.cost).backward()  # type: ignore[union-attr]
-    assert layers[0].layer.halting.weight.grad.any()
+    assert layers[0].layer.halting.linear.weight.grad.any()
 
 
 def test_layer_as_conv_in_pygs_sequential() -> None:

@@ -21,7 +21,7 @@ def test_halting_unit_equals_its_formula_in_float32_or_wider(
     unit, rows = unit.to(wide), rows.to(wide)
     assert found.dtype == wide and torch.equal(found, unit(rows))
     seen = unit.norm(rows) if norm else rows
-    logit = (seen * unit.weight).sum(1) + unit.bias
+    logit = (seen * unit.linear.weight).sum(1) + unit.linear.bias
     torch.testing.assert_close(found, 1 / (1 + torch.exp(-logit)))
 
 
@@ -31,7 +31,7 @@ def test_halting_units_of_a_step_equal_a_single_unit(dtype: torch.dtype, norm: b
     units, rows = randomised(HaltingUnit(6, norm=norm, units=3)).to(dtype), normal(5, 6).to(dtype)
     single = HaltingUnit(6, norm=norm).to(dtype)
     weights = units.state_dict()
-    weights |= {name: weights[name][1:2] for name in ("weight", "bias")}
+    weights |= {name: weights[name][1:2] for name in ("linear.weight", "linear.bias")}
     single.load_state_dict(weights)
     torch.testing.assert_close(units(rows, step=2), single(rows))
     assert torch.equal(units(rows, step=9), units(rows, step=3))
@@ -40,12 +40,12 @@ def test_halting_units_of_a_step_equal_a_single_unit(dtype: torch.dtype, norm: b
 @pytest.mark.parametrize("bias", [-1.0, 2.0])
 def test_halting_unit_bias_init(bias: float) -> None:
     unit = HaltingUnit(6, bias_init=bias)
-    unit.bias.data.zero_()
-    before = unit.weight.clone()
+    unit.linear.bias.data.zero_()
+    before = unit.linear.weight.clone()
     unit.reset_parameters()
-    assert unit.bias.item() == bias
-    assert not torch.equal(unit.weight, before)
-    assert list(unit.state_dict()) == ["weight", "bias"]
+    assert unit.linear.bias.item() == bias
+    assert not torch.equal(unit.linear.weight, before)
+    assert list(unit.state_dict()) == ["linear.weight", "linear.bias"]
     normed = randomised(HaltingUnit(6, norm=True))
     normed.reset_parameters()
     assert torch.equal(normed.norm.weight, torch.ones(6).double())
@@ -55,7 +55,7 @@ def test_halting_unit_bias_init(bias: float) -> None:
 def test_halting_unit_with_zero_gain_starts_with_equal_probabilities() -> None:
     unit, rows = HaltingUnit(6, bias_init=-2.0, gain=0.0), normal(5, 6).float()
     assert torch.equal(unit(rows), torch.full((5,), -2.0).sigmoid())
-    [gradient] = gradients([unit(rows)], [unit.weight])
+    [gradient] = gradients([unit(rows)], [unit.linear.weight])
     assert bool((gradient != 0).all())
 
 

@@ -142,7 +142,7 @@ def test_loop_the_rows_of_each_step(halted: str, rule: str) -> None:
         assert rows.probability.shape == rows.weights.shape == rows.nodes.shape
         total = total.index_add(0, rows.nodes, rows.weights[:, None] * rows.states)
         weight = weight.index_add(0, rows.nodes, rows.weights)
-        unit = case.layer.halting.weight
+        unit = case.layer.halting.linear.weight
         [slope] = torch.autograd.grad(rows.probability.sum(), unit, retain_graph=True)
         assert slope.any()  # the probability can learn by its own loss
     assert len(steps) == int(ponder.steps.max())

@@ -39,7 +39,7 @@ def test_ponder_the_cost_is_a_mean_over_nodes_with_the_gradient_of_the_remainder
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert repr(ponder).endswith(f"cost={expected.item():.4g})")
-    bias = case.layer.halting.bias
+    bias = case.layer.halting.linear.bias
     (found,) = torch.autograd.grad(ponder.cost, bias, retain_graph=True)
     (by_remainder,) = torch.autograd.grad(ponder.remainder.mean(), bias)
     torch.testing.assert_close(found, by_remainder)

@@ -31,7 +31,7 @@ def signals(case: Case, t: int) -> Tensor:
 def halting_probability_of(case: Case, state: Tensor) -> Tensor:
     unit = case.layer.halting
     seen = state if unit.norm is None else unit.norm(state)
-    return torch.sigmoid(seen @ unit.weight[0] + unit.bias[0])
+    return torch.sigmoid(seen @ unit.linear.weight[0] + unit.linear.bias[0])
 
 
 def tensor2tensor_act(case: Case) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -106,7 +106,7 @@ def test_preset_equals_the_halting_loop_of_its_source(
     if preset == "dgl_tutorial":
         unit = HaltingUnit(FEATS, **HALTING_PRESETS[preset]["halting"])
         case.layer.halting = randomised(unit, seed=58)
-        unit.bias.data.fill_(-0.3)
+        unit.linear.bias.data.fill_(-0.3)
     out, ponder = case.layer(case.graph, case.feat, **case.arguments)
     steps, remainder, cost = ponder.steps, ponder.remainder, ponder.cost
     expected = LOOPS[preset](case)

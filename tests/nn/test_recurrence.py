@@ -122,7 +122,7 @@ def test_recurrence_bfloat16_is_at_most_twice_as_far_off_as_dense_bfloat16(
 def test_recurrence_bfloat16_weights_sum_probabilities_in_float32() -> None:
     unit = HaltingUnit(FEATS, bias_init=-4.0, gain=0.0)
     case = build_case(halting=unit, max_steps=80).to(torch.bfloat16)
-    probability = unit.bias.detach().float().sigmoid().item()
+    probability = unit.linear.bias.detach().float().sigmoid().item()
     steps = math.ceil(0.99 / probability)  # bfloat16 would round each sum
     _, ponder = case.layer(case.graph, case.feat)
     assert 40 < steps < 80 and ponder.steps.tolist() == [steps] * 10
@@ -389,7 +389,7 @@ def test_recurrence_parameters_are_drawn_anew(share_weights: bool) -> None:
     layer.reset_parameters()
     assert not any(torch.equal(a, b) for a, b in zip(before, layer.parameters(), strict=True))
     if share_weights:
-        assert layer.halting.bias.item() == layer.halting.bias_init
+        assert layer.halting.linear.bias.item() == layer.halting.bias_init
     else:
         assert not torch.equal(*(step.attention.query.weight for step in layer.step[:2]))
 

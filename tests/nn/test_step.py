@@ -54,7 +54,7 @@ def maps_of(layer: AdaptiveRecurrence) -> list[tuple[nn.Module, str]]:
         for name, part in m.named_children()
         if type(part) is nn.Linear
     ]
-    assert len(found) == 8  # 3 of each attention, 2 of the transition
+    assert len(found) == 9  # 3 of each attention, 2 of the transition, and the halting unit's
     return found
 
 

@@ -48,7 +48,7 @@ def program_inputs(call: Any, settings: Settings) -> dict[str, Tensor]:
         layers |= {"cross_query": cross.query, "cross_output": cross.output}
     layers |= {f"{name}_norm": getattr(step, f"{name}_norm") for name in NORMS}
     if isinstance(call.halting, HaltingUnit):
-        layers["unit"] = call.halting
+        layers["unit"] = call.halting.linear
     elif isinstance(call.halting, ScheduledHalting):
         found["schedule"] = call.halting.steps
     for name, layer in layers.items():

@@ -125,7 +125,9 @@ def _knows_halting(halting: nn.Module, layout: EdgeLayout) -> bool:
         return False
     if type(halting) is ScheduledHalting:
         return halting.steps.shape == (layout.num_dst,) and 0.0 <= halting.share <= 1.0
-    return type(halting) is HaltingUnit and halting.norm is None and halting.bias is not None
+    if type(halting) is not HaltingUnit or halting.norm is not None:
+        return False
+    return type(halting.linear) is nn.Linear and halting.linear.bias is not None
 
 
 def _dropouts(step: Any) -> Iterator[float]:

@@ -105,7 +105,7 @@ def test_program_equals_the_dense_reference(modes: dict[str, Any]) -> None:
 @pytest.mark.parametrize("bias", [9.0, -9.0], ids=["all halt at once", "none halts"])
 def test_program_halting_at_the_ends(bias: float) -> None:
     case = small(halted="frozen", max_steps=2)
-    case.layer.halting.bias.data.fill_(bias)
+    case.layer.halting.linear.bias.data.fill_(bias)
     same_as_dense(case)
 
 

@@ -29,7 +29,7 @@ def test_step_losses_equal_sums_over_nodes(answer_at: str, rule: str, step_loss:
     options = {"answer_at": answer_at, "rule": rule, "step_loss": step_loss, "max_steps": 4}
     model = make_model(task, **options, halting_loss=0.5)
     model.train()
-    model.encoder.halting.weight.data.mul_(3)
+    model.encoder.halting.linear.weight.data.mul_(3)
     batch = GraphBatch.of(graphs, answer_at)
     output = batch.run(model, get_steps=True)
     assert output.steps is not None
@@ -49,7 +49,7 @@ def test_step_losses_equal_sums_over_nodes(answer_at: str, rule: str, step_loss:
     total = LEARNER(model, {}).outcome(graphs, 0.0).total_loss(0.0)
     torch.testing.assert_close(total, losses + 0.5 * halting / (nodes * 4), atol=1e-4, rtol=1e-4)
     total.backward()
-    assert model.encoder.halting.weight.grad.abs().sum() > 0
+    assert model.encoder.halting.linear.weight.grad.abs().sum() > 0
 
 
 @pytest.mark.parametrize(
