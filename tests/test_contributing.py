@@ -35,9 +35,10 @@ def toy(heading: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def test_contributing_names_files_that_exist() -> None:
+def test_contributing_and_ci_name_files_that_exist() -> None:
     paths = re.findall(r"`((?:graphut|tests|examples)/[\w./]+)`", PAGE)
-    assert len(paths) > 10
+    paths += (named := re.findall(r"\btests/[\w./]+", (ROOT / ".ci/run").read_text()))
+    assert len(paths) > 10 and len(named) > 5
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
