@@ -1,4 +1,4 @@
-"""A table of keys and values that is updated in place between calls, with exact gradients.
+"""A table of keys and values that is updated in place between reads, with exact gradients.
 
 Autograd would copy the table at every write. Here a write saves the rows that it replaces, and the
 backward pass restores them write by write, so memory grows with the number of written rows.
@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from graphut.attention import kernel_library
-from graphut.attention.backend import AttentionCall
-from graphut.attention.checks import check_nonempty_rows, refuse_output
+from graphut.attention.checks import refuse_output
 from graphut.attention.first_derivatives import refuse_second_derivatives
 from graphut.attention.kernel_library import DTYPES, Call, Rows
 from graphut.attention.layout import EdgeLayout
@@ -29,7 +28,6 @@ from graphut.attention.native.ops import (
     trim_gradient,
     write_gradients,
 )
-from graphut.attention.registry import TRITON, choose
 
 # The frontier, the edges, and the factor of the scores.
 _Edges: TypeAlias = tuple[Tensor | None, Sequence[Part], float]
@@ -40,11 +38,11 @@ class KeyValueMemory:
 
     def __init__(self, heads: int) -> None:
         self.heads = heads
-        self._rows: Tensor | None = None  # (N, 2, H, D), of the last write, if it was of all nodes
+        self._rows: Tensor | None = None  # (N, 2, H, D), until a write must be undone
         self._was_read = False  # whether a backward pass needs these rows
         self._table: _Table | None = None  # from the first write that must be undone
         # An empty tensor. Each write and read returns a new one, so that autograd runs them in
-        # reverse order. None before that write.
+        # reverse order. None while there is no `_table`.
         self._chain: Tensor | None = None
         # What the last read needed of its edges: the layout, whether it had gradients, the parts.
         self._last: tuple[Any, ...] = (None, False, ())
@@ -97,26 +95,6 @@ class KeyValueMemory:
             return out
         out, self._chain = _Read.apply(self._chain, query, edges, self._table)  # type: ignore[no-untyped-call]
         return out
-
-
-def uses_triton(
-    backend: str, layout: EdgeLayout, heads: int, like: Tensor, *, allow_zero_in_degree: bool
-) -> bool:
-    """Return whether Triton kernels compute calls on this layout, without a check on the host.
-
-    `like` has the device and the dtype of the features. Raise `ValueError` if a destination has no
-    in-edges and `allow_zero_in_degree` is false.
-    """
-    if not like.is_cuda:
-        return False
-    dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else like.dtype
-    rows = like.new_empty(0, heads, 1, dtype=dtype)
-    call = AttentionCall(layout=layout, query=rows, key=rows, value=rows)
-    if choose(backend, call) is not TRITON:
-        return False
-    if not allow_zero_in_degree:
-        check_nonempty_rows(call)
-    return True
 
 
 class _Table:

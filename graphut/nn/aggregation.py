@@ -20,9 +20,9 @@ from graphut.attention.ragged import ragged_arange, starts
 from graphut.attention.tracing import leave_program
 from graphut.nn.checks import check_same_nodes, destination_rows
 
-# In float32 a sum over an edge costs an eighth of the selection of the edge for a frontier, so
-# larger frontiers are selected from the sums of all rows.
-_FAST = 8
+# In float32, selecting an edge for a frontier takes as long as summing eight. If the frontier has
+# more than an eighth of the nodes, the sums of all rows are computed, and its rows selected.
+_SELECTION_COST = 8
 
 
 class Aggregation(nn.Module):
@@ -82,7 +82,7 @@ class Aggregation(nn.Module):
         """Raise `ValueError` if an option is given that the layer does not have."""
         for option, value in options.items():
             if value is not None and value is not False:
-                raise ValueError(f"{name} in the place of attention does not support {option}")
+                raise ValueError(f"{name}, as the attention of a step, does not support {option}")
 
 
 class NeighborMean(Aggregation):
@@ -127,7 +127,7 @@ class NeighborMean(Aggregation):
         frontier: Tensor | None = None,
         **others: Any,
     ) -> tuple[Tensor, None]:
-        self.refuse("NeighborMean, the step without heads=4 or conv=GCNConv(...),", others)
+        self.refuse("NeighborMean (without heads=4 or conv=GCNConv(...))", others)
         return self.own(rows) + neighbor_mean(layout, stored, frontier).to(rows.dtype), None
 
 
@@ -176,7 +176,11 @@ def neighbor_sum(
         return leave_program(neighbor_sum, layout, feat, weight, frontier)
     wide = torch.promote_types(feat.dtype, torch.float32)
     edges, chosen = layout.cached(_all_edges), None
-    if frontier is not None and wide == torch.float32 and _FAST * len(frontier) > layout.num_dst:
+    if (
+        frontier is not None
+        and wide == torch.float32
+        and _SELECTION_COST * len(frontier) > layout.num_dst
+    ):
         frontier, chosen = None, frontier
     if frontier is not None:
         edges, places = _select(edges, layout, frontier)
@@ -211,8 +215,7 @@ class _Edges:
 
 
 def _all_edges(layout: EdgeLayout) -> _Edges:
-    starts, rows = layout.row_starts[:-1], layout.destinations()
-    return _Edges(starts, rows, layout.sources(), layout.num_src)
+    return _Edges(layout.row_starts[:-1], layout.destinations(), layout.sources(), layout.num_src)
 
 
 def _select(edges: _Edges, layout: EdgeLayout, frontier: Tensor) -> tuple[_Edges, Tensor]:

@@ -243,7 +243,7 @@ def run_call(call: Call, start: Any = None) -> LoopOutput:
 def choose_backend(call: Call) -> None:
     """Let the attention layers read a `KeyValueMemory`, or a program run the call on a GPU."""
     store, feat = call.store, call.feat
-    if feat.is_cuda and is_capturing():
+    if call.is_traced:
         return
     if call.rows is None and not store.edge_options:
         attention: Any = None

@@ -15,8 +15,10 @@ from torch.nn.modules.module import (
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout, edge_attention, kernel_library
-from graphut.attention.checks import check_feat, check_frontier
-from graphut.attention.key_value_memory import KeyValueMemory, uses_triton
+from graphut.attention.backend import AttentionCall
+from graphut.attention.checks import check_feat, check_frontier, check_nonempty_rows
+from graphut.attention.key_value_memory import KeyValueMemory
+from graphut.attention.registry import TRITON, choose
 from graphut.nn.checks import PASS_A_PAIR, check_attention_options, check_same_nodes
 
 # In-degree at which `scale_by_degree` has no effect at first: the mean of causal attention in
@@ -243,7 +245,6 @@ class MultiHeadAttention(nn.Module):
             query = self._scaled(query, layout, frontier)
         if isinstance(stored, KeyValueMemory):
             out = stored.attend(layout, query, frontier, by_head[1] ** -0.5).flatten(1)
-            # The weights of a node sum to one, so that shifting all values shifts all results.
             return call_layer(parts["output"], out if value_shift is None else out + value_shift)
         dropout = self.attn_drop if self.training else 0.0
         # If the weights of every node sum to one, shifting all values shifts all results.
@@ -311,20 +312,29 @@ class MultiHeadAttention(nn.Module):
         if self.backend not in ("auto", "native") or like.device.type != "cpu":
             return False
         by_edge = self.edge or (self.training and self.attn_drop)
-        if by_edge or layout.has_empty_rows:
-            return False
-        if kernel_library.LIBRARY is None:
+        if by_edge or layout.has_empty_rows or kernel_library.LIBRARY is None:
             return False
         dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else like.dtype
         # The result of another projection may be used elsewhere too.
         return dtype in kernel_library.DTYPES and self.has_plain_projection
 
     def uses_triton(self, layout: EdgeLayout, like: Tensor) -> bool:
-        """Return whether Triton kernels compute attention, for features like `like` on a GPU."""
-        allow_zero = self.allow_zero_in_degree
-        return uses_triton(
-            self.backend, layout, self.num_heads, like, allow_zero_in_degree=allow_zero
-        )
+        """Return whether Triton kernels compute attention, without a check on the host.
+
+        `like` has the device and the dtype of the features. Raise `ValueError` if a destination has
+        no in-edges and `allow_zero_in_degree` is false.
+        """
+        if not like.is_cuda:
+            return False
+        is_cast = torch.is_autocast_enabled("cuda")
+        dtype = torch.get_autocast_dtype("cuda") if is_cast else like.dtype
+        rows = like.new_empty(0, self.num_heads, 1, dtype=dtype)
+        call = AttentionCall(layout=layout, query=rows, key=rows, value=rows)
+        if choose(self.backend, call) is not TRITON:
+            return False
+        if not self.allow_zero_in_degree:
+            check_nonempty_rows(call)
+        return True
 
     def _scaled(self, query: Tensor, layout: EdgeLayout, frontier: Tensor | None) -> Tensor:
         """Return queries times the factors of `scale_by_degree`, for any backend."""

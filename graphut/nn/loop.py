@@ -59,7 +59,7 @@ def repeat_until_halted(call: Call) -> LoopOutput:
     decided = RuleState(call.rule, rows if keep is None else rows[:size], call.batch)
     results: Any = _WhileRunning(call, size) if call.runs_on else _AtHalting(call, size)
     is_untied = len(call.steps) > 1  # whether each step has its own maps
-    linear = None if halted == "copied" and not is_untied else False
+    linear = None if halted == "copied" and not is_untied else False  # None: not known yet
     decides = call.rows is not None or not isinstance(call.rule, FixedDepth)
     if call.rule.min_steps == 0:  # some nodes halt before the first step
         first = rows[:size]
@@ -141,14 +141,14 @@ def decide(
     after: Tensor,
     t: int,
     nodes: Tensor | None,
-    shown: Tensor | None,
+    last: Tensor | None,
     active: Tensor | None = None,
 ) -> Tensor:
     """Let the rule decide which nodes halt in step `t`; return a mask, `(A,)` bool.
 
     `before` and `after` are the input and the output of the step for `nodes` (None: all).
     If halted nodes go on computing, only those in the mask `active` can halt. If the call
-    records its steps, append their rows; `shown` are the states before the step.
+    records its steps, append their rows; `last` are the states before the step.
     """
     probability = None
     if call.halting is not None:
@@ -163,9 +163,9 @@ def decide(
             call.checks.check_probability(probability, nodes, t)
     rows = StepRows(before, after, probability, t, t == call.max_steps, call.store.all_reduce)
     halts = state.update(rows, active)
-    if call.rows is not None and shown is not None:
+    if call.rows is not None and last is not None:
         nodes = torch.arange(len(after), device=after.device) if nodes is None else nodes
-        change = squared_change(after, shown, relative=call.steps[0].norm == "pre")
+        change = squared_change(after, last, relative=call.steps[0].norm == "pre")
         states = call.steps[-1].readout(after)
         found: tuple[Any, ...] = nodes, states, state.weight, probability, change, state.chosen
         if active is not None:
@@ -174,17 +174,17 @@ def decide(
     return halts
 
 
-def squared_change(new: Tensor, shown: Tensor, *, relative: bool) -> Tensor:
-    """Return the mean square change from `shown` to `new`, `(A, d)`, of each node, `(A,)`.
+def squared_change(new: Tensor, old: Tensor, *, relative: bool) -> Tensor:
+    """Return the mean square change from `old` to `new`, `(A, d)`, of each node, `(A,)`.
 
-    It is in float32 or wider. If `relative`, it is divided by the mean square of `shown`.
+    It is in float32 or wider. If `relative`, it is divided by the mean square of `old`.
     """
-    if new.dtype != shown.dtype or new.element_size() < 4:
-        wide = torch.promote_types(torch.promote_types(new.dtype, shown.dtype), torch.float32)
-        new, shown = new.to(wide), shown.to(wide)
-    change = (new - shown).square().mean(1)
+    if new.dtype != old.dtype or new.element_size() < 4:
+        wide = torch.promote_types(torch.promote_types(new.dtype, old.dtype), torch.float32)
+        new, old = new.to(wide), old.to(wide)
+    change = (new - old).square().mean(1)
     if relative:
-        change = change / shown.square().mean(1).clamp_min(torch.finfo(new.dtype).eps ** 2)
+        change = change / old.square().mean(1).clamp_min(torch.finfo(new.dtype).eps ** 2)
     return change
 
 

@@ -143,8 +143,8 @@ class AdaptiveRecurrence(nn.Module):
         places = [kind.on for kind in kinds]
         if len(set(places)) < len(places):
             raise ValueError(f"noise is given twice for one place: {', '.join(places)}")
-        if not inject_input and set(places) - {"first"}:
-            raise ValueError(f"noise on {places[-1]!r} states needs inject_input=True")
+        if not inject_input and "every_step" in places:
+            raise ValueError("noise on 'every_step' states needs inject_input=True")
         self.step = nn.ModuleList(step) if isinstance(step, Sequence) else step
         self.halting = halting
         self.max_steps = max_steps
@@ -356,24 +356,25 @@ class AdaptiveRecurrence(nn.Module):
         return mode
 
     def _set_rules(self, rule: HaltingRule | None, evaluation_rule: HaltingRule | None) -> None:
-        usual = _FIXED_DEPTH if self.halting is None else _ACT
-        rules = [each for each in (rule or usual, evaluation_rule) if each is not None]
-        for each in rules:
+        first = rule or (_FIXED_DEPTH if self.halting is None else _ACT)
+        for each in (first, evaluation_rule or first):
             if not isinstance(each, HaltingRule):
                 raise TypeError(
                     f"a rule is a HaltingRule such as ACT(), got {each!r}; parse_rule('act') "
                     "returns one for a string"
                 )
+        rules = first, evaluation_rule or first.for_evaluation()
+        halted = self.halted, self.evaluation_halted or self.halted
+        for each, mode, in_training in zip(rules, halted, (True, False), strict=True):
             if each.uses_probability and self.halting is None:
                 raise ValueError(f"{each} needs a halting module, such as HaltingUnit(d)")
             if isinstance(each, EventDriven):
                 from graphut.nn.waking import check_event_driven
 
                 check_event_driven(each, self.step, self.halting, self.step_signal)
-            halted = self.halted if each is rules[0] else self.evaluation_halted or self.halted
-            all_run = halted == "running" and not isinstance(each, EventDriven)
+            all_run = mode == "running" and not isinstance(each, EventDriven)
             if not (all_run or isinstance(each, FixedDepth)):
-                check_batch_norm(self, each, in_training=each is rules[0])
+                check_batch_norm(self, each, in_training)
         if self.halting is not None and len(states_read(rules)) > 1:
             raise ValueError(
                 "the halting module would read the input of the step with one rule and its output "

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.nn.layers import Transition
+from graphut.nn.rules.base import batch_index
 
 
 class SeparableConvTransition(Transition):
@@ -51,7 +52,7 @@ class SeparableConvTransition(Transition):
     ) -> None:
         super().__init__(in_feats, hidden_feats, activation, dropout)
         if kernel_size < 1 or not (causal or kernel_size % 2):
-            raise ValueError(f"kernel_size must be odd and at least 1, got {kernel_size}")
+            raise ValueError(f"kernel_size must be 1 or more, odd unless causal; got {kernel_size}")
         self.kernel_size, self.causal = kernel_size, causal
         self.node_flops += 2 * kernel_size * in_feats
         self.depthwise = nn.Parameter(torch.empty(kernel_size, in_feats))
@@ -85,7 +86,7 @@ class SeparableConvTransition(Transition):
             )
         if feat.shape[0] != layout.num_dst:
             raise ValueError(f"feat has {feat.shape[0]} rows; the graph has {layout.num_dst} nodes")
-        sentence = layout.cached(sentence_of_node)
+        sentence = layout.cached(batch_index).graph
         nodes = torch.arange(feat.shape[0], device=feat.device) if frontier is None else frontier
         reach = self.offsets
         taps = nodes[:, None] + torch.arange(reach.start, reach.stop, device=feat.device)
@@ -99,8 +100,3 @@ class SeparableConvTransition(Transition):
 
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, causal={self.causal}"
-
-
-def sentence_of_node(layout: EdgeLayout) -> Tensor:
-    """Return the index of each destination's sentence in the batch, `(N_dst,)`."""
-    return torch.repeat_interleave(layout.dst_lengths).to(layout.device)

@@ -34,8 +34,8 @@ NORMS = ("post", "pre", None)
 class EncoderOutput:
     """The encoder's output `(N_src, d)`, projected once for each layer of cross-attention."""
 
-    def __init__(self, feat: Tensor, *, in_place: bool = False) -> None:
-        self.feat, self.in_place = feat, in_place
+    def __init__(self, feat: Tensor) -> None:
+        self.feat, self.in_place = feat, False  # `choose_backend` may set it
         self.flops = 0  # floating-point operations of all projections so far
         self._stored: dict[Any, Any] = {}
 
@@ -147,11 +147,11 @@ class Store:
         """Return the feed-forward output of the active nodes, `(A, d)`, given its inputs `rows`."""
         if isinstance(transition, PositionwiseTransition):
             return transition(self.layout, rows)
-        if self.combined is None or self.frontier is None:
-            self.combined = rows
-        else:
-            self.combined = self.combined.index_copy(0, self.frontier, rows)
-        return transition(self.layout, self.combined, frontier=self.frontier)
+        if self.combined is None:  # zeros for nodes that halt before the first step
+            self.combined = rows.new_zeros(self.layout.num_dst, rows.shape[1])
+        nodes = self.frontier
+        self.combined = rows if nodes is None else self.combined.index_copy(0, nodes, rows)
+        return transition(self.layout, self.combined, frontier=nodes)
 
 
 class UniversalTransformerStep(nn.Module):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -186,7 +185,7 @@ def repeat_until_quiescent(call: Call, start: Start | None = None) -> LoopOutput
         store.frontier = nodes
         before = shown[:size] if nodes is None else shown.index_select(0, nodes)
         # The first round has checked the arguments of attention; a memory needs no checks.
-        with skip_checks(True) if is_checked and t > 1 else nullcontext():
+        with skip_checks(is_checked and t > 1):
             after = run_step(call, step, read(before, nodes, t), t, nodes)
         change = squared_change(after, before, relative=step.norm == "pre")
         decided = change.detach()

@@ -317,7 +317,7 @@ def test_adapters_refuse_what_does_not_fit() -> None:
         "edge_weight": {"edge_weight": torch.ones(9)},
         "get_attention": {"get_attention": True},
     }.items():
-        refuses(f"GINConv .* support {name}", conv_step("gin").attention, GRAPH, X, **given)
+        refuses(f"GINConv.* support {name}", conv_step("gin").attention, GRAPH, X, **given)
     refuses("conv must be a convolution of .*got <class '.*GINConv", adapt, dgl.nn.GINConv)
     refuses(r"with one step, .*got AdaptiveConv\(8, 8", adapt, AdaptiveConv(8, 8))
     refuses(r"with one step, .*got NeighborMean\(", adapt, NeighborMean(8))

@@ -4,13 +4,16 @@ from torch import Tensor
 from torch.nn.functional import conv1d, pad
 
 from graphut.nn import (
+    ACT,
     AdaptiveRecurrence,
+    HaltingUnit,
     PositionwiseTransition,
     SeparableConvTransition,
 )
 from graphut.topology import Causal, Complete, Star, Virtual
 from tests.helpers import assert_same, gradients, normal, refuses
-from tests.nn.cases import build_step, randomised
+from tests.nn.cases import FEATS, build_step, randomised
+from tests.nn.reference import dense_recurrence
 
 LENGTHS = [4, 1, 2]
 GRAPH = Complete().layout(LENGTHS)
@@ -43,6 +46,20 @@ def test_separable_conv_equals_conv1d_in_each_sentence(kernel_size: int, causal:
     assert_same([layer(Causal().graph(LENGTHS), feat)], [expected])
 
 
+@pytest.mark.parametrize("halted", ["copied", "frozen", "stale", "running"])
+def test_separable_conv_reads_zeros_of_nodes_that_take_no_step(halted: str) -> None:
+    step = build_step(transition="sepconv")
+    unit = HaltingUnit(FEATS, gain=4.0, bias_init=1.0)
+    rule = ACT(threshold=0.8, min_steps=0)
+    layer = randomised(AdaptiveRecurrence(step, unit, rule=rule, max_steps=4, halted=halted))
+    feat = normal(7, FEATS)
+    out, ponder = layer(GRAPH, feat)
+    assert 0 in ponder.steps and len(ponder.steps.unique()) > 1
+    expected = dense_recurrence(layer, GRAPH, feat)[0]
+    inputs = [feat, *layer.parameters()]
+    assert_same([out, *gradients([out], inputs)], [expected, *gradients([expected], inputs)])
+
+
 def test_transition_node_flops() -> None:
     assert PositionwiseTransition(6, 9).node_flops == 4 * 6 * 9
     layer = SeparableConvTransition(6, 9, kernel_size=5)
@@ -52,7 +69,7 @@ def test_transition_node_flops() -> None:
 
 @pytest.mark.parametrize(("kernel_size", "causal"), [(0, False), (4, False), (-1, True), (0, True)])
 def test_separable_conv_refuses_kernel_sizes(kernel_size: int, causal: bool) -> None:
-    with pytest.raises(ValueError, match=f"at least 1, got {kernel_size}"):
+    with pytest.raises(ValueError, match=f"1 or more, odd unless causal; got {kernel_size}"):
         SeparableConvTransition(6, 9, kernel_size=kernel_size, causal=causal)
 
 

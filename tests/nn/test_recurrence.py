@@ -372,10 +372,13 @@ def test_recurrence_refuses_batch_statistics_of_active_nodes(tracks: bool) -> No
     words = "ACT.* BatchNorm1d, whose statistics depend on which nodes are active: use LayerNorm"
     refuses(words, AdaptiveRecurrence, step, unit)
     in_steps = {"rule": FixedDepth(), "evaluation_rule": ACT()}
+    mixed = {"halted": "running", "evaluation_halted": "frozen"}
     if not tracks:
         refuses(words, AdaptiveRecurrence, step, unit, **in_steps)
+        refuses(words, AdaptiveRecurrence, step, unit, **mixed)
     layers = [AdaptiveRecurrence(step, unit, halted="running")]
-    layers += [AdaptiveRecurrence(step, unit, **in_steps).eval()] if tracks else []
+    modes = (in_steps, mixed) if tracks else ()
+    layers += [AdaptiveRecurrence(step, unit, **mode).eval() for mode in modes]
     graph, feat = Complete().graph([4, 2]), torch.randn(6, FEATS)
     for layer in layers:
         assert_same([layer(graph, feat)[0]], [dense_recurrence(layer, graph, feat)[0]], 1e-5)

@@ -299,7 +299,7 @@ class RuleState:
     def __init__(self, rule: HaltingRule, rows: Tensor, members: BatchIndex | None = None) -> None:
         self.rule = rule
         self.memory = rule.start(rows, members)
-        self.out = torch.zeros_like(rows)  # (A, d) weighted sum of the states so far
+        self.out = torch.zeros_like(rows)  # (A, d) outputs so far, as `rule.weighting` says
         # (A,) of the last decision: weight of the state, and `R` and cost of rows that halt
         self.weight: Tensor
         self.remainder: Tensor
@@ -344,10 +344,9 @@ class RuleState:
             self.out = torch.where(active[:, None], states, self.out)
         return halts
 
-    def keep(self, rows: Tensor | None) -> None:
-        """Keep memory and outputs only of active nodes with the indices `rows`; None keeps all."""
-        if rows is not None:
-            self.memory = tuple(
-                x.index_select(0, rows) if isinstance(x, torch.Tensor) else x for x in self.memory
-            )
-            self.out = self.out.index_select(0, rows)
+    def keep(self, rows: Tensor) -> None:
+        """Keep memory and outputs only of the active nodes with the indices `rows`."""
+        self.memory = tuple(
+            x.index_select(0, rows) if isinstance(x, torch.Tensor) else x for x in self.memory
+        )
+        self.out = self.out.index_select(0, rows)

@@ -7,9 +7,9 @@ from torch import Tensor
 
 from graphut.attention import edge_attention
 from graphut.attention.backend import AttentionCall
-from graphut.attention.key_value_memory import uses_triton
 from graphut.attention.triton import backend
 from graphut.attention.triton.backend import attend_or_fall_back
+from graphut.nn import MultiHeadAttention
 from graphut.topology import Causal
 from tests.attention.naive import GRAPHS, inputs
 from tests.helpers import assert_same, layout_of
@@ -66,6 +66,8 @@ class Elsewhere(torch.Tensor):
 
 def test_uses_triton_refuses_a_node_without_in_edges() -> None:
     layout, like = layout_of([(0, 0), (0, 2)], 3, 3), torch.zeros(5, 4).as_subclass(Elsewhere)
-    assert uses_triton("triton", layout, 2, like, allow_zero_in_degree=True)
+    layer = MultiHeadAttention(4, 2, backend="triton", allow_zero_in_degree=True)
+    assert layer.uses_triton(layout, like)
+    layer.allow_zero_in_degree = False
     with pytest.raises(ValueError, match=r"no in-edge to attend to \(node 1\)"):
-        uses_triton("triton", layout, 2, like, allow_zero_in_degree=False)
+        layer.uses_triton(layout, like)
