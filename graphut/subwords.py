@@ -10,7 +10,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from graphut._tokens import EOS
+from graphut._tokens import BOS, EOS
 from graphut.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Subwords(Vocabulary):
 
     def write(self, tokens: Sequence[int]) -> str:
         """Return the text of token ids on one line; invalid bytes become U+FFFD."""
-        return " ".join(self._text([token for token in tokens if token > EOS]).split())
+        return " ".join(self._text([token for token in tokens if token not in (BOS, EOS)]).split())
 
     def readable(self, tokens: Sequence[int]) -> list[str]:
         """Return the text of each subword, with `▁` for spaces, or its symbol if not printable."""

@@ -49,7 +49,7 @@ class Vocabulary:
         for symbol in self.symbols:
             if symbol in RESERVED or not self._is_symbol(symbol):
                 raise ValueError(
-                    f"{symbol!r} cannot be a symbol: it is reserved, empty or contains white space"
+                    f"{symbol!r} cannot be a symbol: it is reserved, empty, or of several parts"
                 )
         if len(self._ids) != len(self.symbols):
             twice = next(s for s in self.symbols if self.symbols.count(s) > 1)
@@ -175,7 +175,7 @@ class Characters(Vocabulary):
         return [_visible(symbol) for symbol in self.decode(tokens)]
 
     def _is_symbol(self, symbol: str) -> bool:
-        return bool(symbol)
+        return len(symbol) == 1
 
 
 def _visible(symbol: str) -> str:

@@ -24,6 +24,11 @@ def learned() -> Subwords:
     return Subwords.learn(TEXTS, 300)
 
 
+def test_subwords_refuse_ids_that_are_no_tokens(learned: Subwords) -> None:
+    for token in (-1, 10_000):
+        refuses(f"token id {token} is not in", learned.write, [token])
+
+
 def test_subwords_learn_joins_nothing_that_comes_once() -> None:
     assert Subwords.learn(["abc"], 300).merges == Subwords.learn([], 300).merges == ()
     refuses("subwords must be more than the 256 bytes; got 256", Subwords.learn, TEXTS, 256)

@@ -47,6 +47,7 @@ def test_vocabulary_quotes_unknown_tokens_and_wrong_symbols() -> None:
         refuses(rf"token id {token} is not in 0\.\.4", Vocabulary("abc").decode, [2, token])
     for symbol in ("", "a b", "a\n", "<bos>", "<eos>"):
         refuses("cannot be a symbol", Vocabulary, ["a", symbol])
+    refuses("'the' cannot be a symbol", Characters, ["the"])
     refuses("'b' occurs more than once", Vocabulary, "abcb")
 
 

@@ -142,7 +142,6 @@ def check_call(
 ) -> None:
     """Raise unless the shapes, dtypes and devices of all arguments fit the graph and each other."""
     by_edge = {"edge_bias": edge_bias, "edge_weight": edge_weight}
-    check_tensor(query, "query")
     _check_tensors(query, key=key, value=value, **by_edge)
     for name, table in {"query": query, "key": key, "value": value}.items():
         if table.dim() != 3:
@@ -185,13 +184,13 @@ def check_edge_feat(
             f"got shapes {tuple(edge_feat.shape)} and "
             f"{None if edge_map is None else tuple(edge_map.shape)}, and {value.shape[2]} features"
         )
-    check_finite(edge_feat=edge_feat)
+    check_finite(edge_feat=edge_feat, edge_map=edge_feat[:0] if edge_map is None else edge_map)
 
 
-def _check_tensors(query: Tensor, **others: Tensor | None) -> None:
+def _check_tensors(query: Tensor, **others: Any) -> None:
     """Raise unless all tensors are floating point and on the device of the query."""
     for name, tensor in {"query": query, **others}.items():
-        if tensor is None:
+        if tensor is None and name.startswith("edge_"):
             continue
         check_tensor(tensor, name)
         if not tensor.is_floating_point():

@@ -46,10 +46,11 @@ def as_layout(graph: DGLGraph | EdgeLayout, etype: Any = None) -> EdgeLayout:
             "through dgl.from_networkx, and an edge_index through graphut.nn.LayerAsConv"
         )
     if etype is None and len(graph.etypes) > 1:
-        names = ", ".join(map(repr, graph.etypes))
+        is_unique = len({*graph.etypes}) == len(graph.etypes)
+        kinds = graph.etypes if is_unique else graph.canonical_etypes
         raise ValueError(
-            f"the graph has several edge types ({names}): choose one, such as "
-            f"graphut.attention.as_layout(graph, {graph.etypes[0]!r}), or use HeteroAdaptiveConv"
+            f"the graph has several edge types ({', '.join(map(repr, kinds))}): choose one, such "
+            f"as graphut.attention.as_layout(graph, {kinds[0]!r}), or use HeteroAdaptiveConv"
         )
     canonical = graph.to_canonical_etype(etype)
     layouts = _layouts_of(graph)

@@ -94,8 +94,8 @@ def edge_attention(
         `"dense"` uses masks and is the reference; `"dgl"` uses message passing on `dgl.ops`;
         `"torch"` uses plain torch; `"native"` uses C++, for the CPU; `"triton"` is for GPUs.
         The last two cannot return attention weights, so calls with `get_attention`, `edge_feat`
-        or `edge_weight` use `"torch"` in their place. The gradients of `"dgl"`, `"native"` and
-        `"triton"` cannot be differentiated again.
+        or `edge_weight` use `"torch"` in their place. Only the gradients of `"dense"` can always
+        be differentiated again; those of `"torch"` can if the graph is sparse.
 
     Returns
     -------

@@ -106,7 +106,7 @@ def _read(path: Path) -> list[dict[str, str]]:
     with reraise_for_file(path, "is not a table of results"):
         reader = csv.DictReader(io.StringIO(path.read_text("utf-8-sig")), strict=True)
         rows, columns = [*reader], reader.fieldnames or []
-        if len({*columns}) < len(columns) or any(None in {*row, *row.values()} for row in rows):
+        if len({*columns}) < len(columns) or any(None in (*row, *row.values()) for row in rows):
             raise ValueError("each column must have its own name, and each row all columns")
     return rows
 

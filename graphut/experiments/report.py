@@ -48,7 +48,8 @@ def option_words(options: Mapping[str, Any]) -> list[str]:
     words = []
     for name, value in options.items():
         words.append(flag(f"no_{name}" if value is False else name))
-        words += [] if isinstance(value, bool) else [str(value)]
+        values = value if isinstance(value, tuple) else (value,)
+        words += [] if isinstance(value, bool) else map(str, values)
     return words
 
 
@@ -125,8 +126,9 @@ class RunRecord:
         unmeasured = dict.fromkeys(self.meanings)
         for path in sorted(folder.glob("evaluation-*.json"), key=lambda path: path.stem):
             evaluation = {**unmeasured, **read_json(path)}
-            words = [evaluation["set"], *option_words(evaluation["options"])]
-            evaluations[shlex.join(words)] = evaluation
+            with reraise_for_file(path, "is no evaluation"):
+                words = [evaluation["set"], *option_words(evaluation["options"])]
+                evaluations[shlex.join(words)] = {"examples": evaluation["examples"], **evaluation}
         if not evaluations:
             again = shlex.join(["graphut", "eval", str(folder)])
             raise ValueError(f"{folder} has no evaluation: {again}")

@@ -91,8 +91,9 @@ class AdaptiveModel(nn.Module):
 
     def reset_parameters(self) -> None:
         """Initialise all parameters again."""
-        for recurrence in self._recurrences:
-            recurrence.reset_parameters()
+        norms: Any = (layer for layer in self.children() if isinstance(layer, nn.LayerNorm))
+        for part in (*self._recurrences, *norms):
+            part.reset_parameters()
         for layer in self.children():
             if isinstance(layer, nn.Linear):
                 nn.init.xavier_uniform_(layer.weight)
@@ -121,13 +122,14 @@ class AdaptiveModel(nn.Module):
 
         The files are `config.json`, `vocabularies.json` and `model.safetensors`. Settings that were
         changed after the model was built are saved only if they are attributes of the model:
-        `max_steps`, `rule` and `evaluation_rule`. Raise `ValueError` if a weight is not finite.
+        `max_steps`, `rule` (without `adaptive` as `evaluation_rule`) and `evaluation_rule`. Raise
+        `ValueError` if a weight is not finite, or if the configuration does not allow the rules.
         """
         save_model(folder, asdict(self._config_now()), self, self.vocabularies)
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> Self:
-        """Load a model of this class in evaluation mode; errors are as in `load`."""
+        """Load a model of this class in evaluation mode, as `load`, but also an untrained run."""
         _, values = read_config(folder, cls.__name__)
         with reraise_for_file(Path(folder, CONFIG), ""):
             model = cls(cls.config_class(**values))

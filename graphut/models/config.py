@@ -79,8 +79,8 @@ class ModelConfig(CheckedConfig):
     def _check_values(self) -> None:
         adaptive = "True if adaptive is: layers with separate weights all run"
         self._check("share_weights", self.share_weights or not self.adaptive, adaptive)
-        for name in ("dropout", "attention_dropout", "activation_dropout"):
-            self._check(name, 0 <= getattr(self, name) < 1, "in [0, 1)")
+        for name in ("dropout", "attention_dropout", "activation_dropout", "input_dropout"):
+            self._check(name, 0 <= getattr(self, name, 0) < 1, "in [0, 1)")
         injects = self.noise == 0 or self.inject_input
         self._check_defaults(injects, "if inject_input is False", "noise_on")
         self._check("num_heads", self.d_model % self.num_heads == 0, f"a divisor of {self.d_model}")
@@ -215,7 +215,7 @@ class UniversalGraphTransformerConfig(ModelConfig):
         least=0,
     )
     change_scale: float = option(
-        0.1, "positive change of a state (RMS) for which the penalty is half of its maximum"
+        0.1, "change of a state (RMS) for which the penalty is half of its maximum", least=1e-6
     )
     quantize: int = option(
         0,
@@ -265,10 +265,9 @@ class UniversalGraphTransformerConfig(ModelConfig):
         self._check_defaults(attends, where, "scale_by_degree", "symmetric_init")
         self._check_defaults(attends or self.layer == "gat", where, "attention_dropout")
         self._check_defaults(self.num_feats > 0, "where nodes have kinds", "input_dropout")
+        self._check_defaults(attends or self.layer == "none", where, "messages")
         if self.layer == "none":
             self._check("messages", self.messages != "none", "'max' or 'sum' where layer is 'none'")
-        else:
-            self._check_defaults(attends, where, "messages")
         self._check_training()
 
     def _check_training(self) -> None:

@@ -210,7 +210,7 @@ class StepCache:
     def capacity(self, nodes: int) -> int:
         """Return the number of nodes that fit into the cache, at least `nodes`."""
         while self._capacity < nodes:
-            self._capacity = max(16 * nodes, 2 * self._capacity)
+            self._capacity = 2 * self._capacity or 16 * nodes
         if self._rows is not None and self._rows.shape[1] < self._capacity:
             self._rows = pad(self._rows, (0, 0, 0, self._capacity - self._rows.shape[1]))
         return self._capacity

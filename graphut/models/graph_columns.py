@@ -90,8 +90,8 @@ def number_rows(
             if row is None or len(row) != len(first):
                 value = "no" if is_empty(values[index]) else f"{values[index]!r:.80} in"
                 raise ValueError(
-                    f"{owner(index)} has {value} `{name}`: give all of them as many numbers, such "
-                    'as "0.5, 1", or leave out the attribute'
+                    f"{owner(index)} has {value} `{name}`: give all of them as many numbers, "
+                    "separated by commas, or leave out the attribute"
                 )
         column = np.array(rows)
     if not len(column):
@@ -123,7 +123,9 @@ def read_mask(column: Column, name: str) -> NDArray[np.bool_]:
 
 
 def check_edges(edges: NDArray[np.int64], count: int, place: str) -> None:
-    """Raise `ValueError` if `(2, E)` edges refer to a node that is not among `count` nodes."""
+    """Raise `ValueError` unless edges are `(2, E)` integers, ids of `count` nodes."""
+    if edges.shape[:-1] != (2,) or edges.dtype.kind not in "iu":
+        raise ValueError(f"edges must be (2, E) integers; got {edges.shape} of {edges.dtype}")
     if (unknown := edges[(edges < 0) | (edges >= count)]).size:
         raise ValueError(f"an edge has node {unknown[0]}, but there are {count} nodes in {place}")
 

@@ -49,7 +49,7 @@ class GraphPrediction:
     """The predictions for one graph: for its nodes, for its edges, or for the graph as a whole."""
 
     #: The class of each node, or of the graph: its name, or its number if the model has no names.
-    #: With `answer_at="edge"`: for each node, the source of its most likely in-edge, or None if no
+    #: With `answer_at="edge"`: for each node, the index of its likeliest source, or None if no
     #: start reaches the node (see `RegisterMessages`). With `answer_kind="values"`: empty.
     labels: list[Any]
     #: `(nodes, classes)` or `(1, classes)`; None for "values". With

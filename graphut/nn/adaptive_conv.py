@@ -172,9 +172,9 @@ class AdaptiveConv(GraphCall):
             check_finite(edge_attr=edge_attr)
             if edge_dim is None:
                 raise ValueError(
-                    "the layer reads no features of edges, but edge_attr is given; AdaptiveConv("
-                    f"{self.in_channels}, {self.out_channels}, heads=4, edge_dim=3) reads (E, 3); "
-                    "weights of edges are given as edge_weight=..."
+                    "the layer reads no features of edges, but edge_attr is given; "
+                    f"AdaptiveConv({self.in_channels}, {self.out_channels}, heads={self.heads or 1}"
+                    ", edge_dim=3) reads (E, 3); weights of edges are given as edge_weight=..."
                 )
             if edge_attr.shape != (layout.num_edges, edge_dim):
                 raise ValueError(

@@ -79,7 +79,7 @@ class ConvAsAttention(Aggregation):
     the features of the node, its in-edges and their sources, as with `GATConv`, `GINConv` and
     `SAGEConv`. `GCNConv` of PyG and `GraphConv` of DGL divide by degrees, which are taken from the
     whole graph, with the self-loops that `GCNConv` adds. `BatchNorm` in the convolution depends on
-    all active nodes in training: `AdaptiveRecurrence` accepts it with `FixedDepth` and
+    all active nodes in training: `AdaptiveRecurrence` accepts it with `FixedDepth` or
     `halted="running"` only; use `LayerNorm`.
 
     Parameters
@@ -128,6 +128,8 @@ class ConvAsAttention(Aggregation):
                 f"(an instance, not the class), got {conv!r:.80}"
             )
         for part in conv.modules():
+            if type(part).__name__ == "DirGNNConv":
+                raise ValueError("DirGNNConv reads out-edges too: give its own convolution instead")
             if type(part).__name__ in _PROPAGATIONS:
                 raise ValueError(
                     f"{type(part).__name__} repeats a propagation without weights: use "
@@ -247,11 +249,11 @@ def check_edge_weight(layout: EdgeLayout, weight: Tensor | None) -> None:
     """Raise an error unless `weight` is None or `(E,)` finite numbers."""
     if weight is None:
         return
+    check_finite(edge_weight=weight)
     if weight.shape != (layout.num_edges,):
         raise ValueError(
             f"edge_weight must be ({layout.num_edges},), one per edge; got {tuple(weight.shape)}"
         )
-    check_finite(edge_weight=weight)
 
 
 def _pyg_layers(conv: nn.Module) -> list[Any]:
@@ -342,7 +344,8 @@ def _gcn_edges(
     ends = torch.stack(edge_list(layout))
     if normalize:
         settings = (improved, add_self_loops)
-        ends, weight = gcn_norm(ends, weight, layout.num_dst, *settings, dtype=torch.double)
+        wide = None if weight is None else weight.double()
+        ends, weight = gcn_norm(ends, wide, layout.num_dst, *settings, dtype=torch.double)
     elif weight is None:
         weight = torch.ones(layout.num_edges, dtype=torch.double, device=layout.device)
     layout = layout_from_edges(*ends, num_src=layout.num_src, num_dst=layout.num_dst)

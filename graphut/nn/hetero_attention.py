@@ -45,7 +45,6 @@ class HeteroAttention(Aggregation):
         The number of the source's node type, for each edge type.
     """
 
-    key_value = None  # there are several
     backend = "auto"  # `dense_recurrence` sets another
     reads_types = True  # `project` takes the layout and the nodes
 

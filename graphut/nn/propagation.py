@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout, layout_from_edges
+from graphut.attention.checks import check_feat
 from graphut.attention.ragged import row_sums
 from graphut.nn.aggregation import Aggregation, edges_with_self_loops, neighbor_sum
 from graphut.nn.checks import check_probability
@@ -90,12 +91,12 @@ class AdaptivePropagation(GraphCall):
         halting = None
         if rule is None and in_channels is not None:
             rule = ACT(halt_from="output")
-        if rule is not None and rule.uses_probability:
+        if getattr(rule, "uses_probability", False):
             if in_channels is None:
                 raise ValueError(
                     f"{rule} reads a halting unit: give AdaptivePropagation in_channels"
                 )
-            bias = -math.log(K) if bias_init is None else bias_init
+            bias = -math.log(max(K, 1)) if bias_init is None else bias_init
             halting = HaltingUnit(in_channels, bias_init=bias)
         self.in_channels = in_channels
         self.recurrence = AdaptiveRecurrence(
@@ -135,6 +136,7 @@ class AdaptivePropagation(GraphCall):
             raise ValueError(f"edge_weight must be 0 or more, got {least}: degrees are their sums")
         if self.in_channels is None:  # any number of features fits
             step.attention.in_feats, step.attention.out_feats = (x.shape[1],) * 2, x.shape[1]
+        check_feat(x, "source", layout.num_src, step.attention.in_feats[0], step)
         layout, order = layout.cached(_with_first_states)
         if edge_weight is not None:
             one = edge_weight.new_ones(1, dtype=torch.float32)  # bools do not add up

@@ -70,7 +70,6 @@ class RegisterMessages(Aggregation):
     OPERATIONS = ("weight", "register", "sum", "max")
     in_feats, out_feats = (3, 3), 3
     edge_flops, node_flops, key_value_flops = 8, 0, 0
-    attention = None  # as in `MessageAggregation`
     allows_residual = False  # the step's: a sum or a LayerNorm would change the numbers
 
     def __init__(self) -> None:

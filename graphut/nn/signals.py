@@ -76,7 +76,7 @@ class LearnedSignal(nn.Embedding):
             last = self.first + self.num_embeddings - 1
             raise ValueError(
                 f"a learned signal of size {self.num_embeddings} has rows for {self.first} to "
-                f"{last}, not for {coordinates[missing][0].item()}: make it larger"
+                f"{last}, not for {coordinates[missing][0].item()}: change size or first"
             )
         return super().forward(rows)
 

@@ -134,14 +134,15 @@ def _place_nodes(layout: EdgeLayout) -> Tensor:
 
 def _active_nodes(steps: Active, nodes: int) -> Tensor:
     """Return a bool mask of active nodes, `(steps + 1, nodes)`; the last row is all False."""
-    if not len(steps) or (isinstance(steps[0], Tensor) and steps[0].dim() == 1):
+    if not len(steps) or (isinstance(steps, Sequence) and getattr(steps[0], "ndim", 0) == 1):
         active = torch.zeros(len(steps) + 1, nodes, dtype=torch.bool)
         for row, frontier in zip(active, steps, strict=False):
             row[frontier.cpu()] = True
         return active
     counts = torch.as_tensor(steps).cpu()
-    if len(counts) != nodes:
-        raise ValueError(f"the graph has {nodes} nodes, but there are {len(counts)} steps")
+    if counts.shape != (nodes,):
+        got = f"got shape {tuple(counts.shape)}"
+        raise ValueError(f"steps must be ({nodes},), or a sequence of tensors of ids; {got}")
     return counts >= torch.arange(1, int(counts.max()) + 2)[:, None]
 
 

@@ -54,10 +54,10 @@ def draw_ponder(
     ['1', '3', '2']
     """
     steps = torch.as_tensor(steps).cpu()
-    if len(names) == 0 or steps.shape != (len(names),):
-        raise ValueError(
-            f"steps must be ({len(names)},) for {len(names)} names; got {tuple(steps.shape)}"
-        )
+    shapes = [tuple(x.shape) for x in (steps, stopped) if x is not None]
+    if len(names) == 0 or {*shapes} != {(len(names),)}:
+        got = " and ".join(map(str, shapes))
+        raise ValueError(f"steps and stopped need an entry for each of 1 or more names; got {got}")
     values = _shades(steps, halting)
     marked = [False] * len(names) if stopped is None else stopped.tolist()
     names = [cut(str(name), _LONGEST) for name in names]

@@ -74,6 +74,7 @@ class Topology:
         super().__init_subclass__()
         cls._minimum = cls._minimum if minimum is None else minimum
         cls.has_extra_nodes = cls.extra_nodes is not Topology.extra_nodes
+        cls._known_causal = vars(cls).get("_known_causal", False)  # not of a subclass
         # Edges defined in this class take precedence over an inherited interval.
         if "in_edges" in cls.__dict__ and "interval" not in cls.__dict__:
             cls.interval = Topology.interval  # type: ignore[method-assign]

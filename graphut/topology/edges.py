@@ -33,8 +33,8 @@ class Edges(Topology):
         object.__setattr__(self, "ends", ends)
         self.__post_init__()
         ends = self.ends
-        if ends and min(ends) < 0:
-            raise ValueError(f"edges: positions must be at least 0, got {min(ends)}")
+        if len(ends) % 2 or min(ends, default=0) < 0:
+            raise ValueError(f"edges: needs pairs of positions, all at least 0; got {ends!s:.80}")
         pairs = sorted(set(zip(ends[1::2], ends[::2], strict=True)))
         object.__setattr__(self, "ends", tuple(end for dst, src in pairs for end in (src, dst)))
 

@@ -37,6 +37,7 @@ def test_check_call_names_a_wrong_argument() -> None:
     check("for a mask, pass torch.zeros(mask.shape)", edge_bias=torch.ones(6).bool())
     check("edge_bias must be a tensor, got list", edge_bias=[0.0] * 6)
     check("query must be a tensor, got ndarray", query=X.numpy())
+    check("key must be a tensor, got NoneType", key=None)
     check("edge_weight must be floating point, got", edge_weight=torch.ones(6).long())
     check("edge_bias must be (6,) or (6, 2)", edge_bias=torch.zeros(5))
     check("got shape (6, 3)", edge_bias=torch.zeros(6, 3))

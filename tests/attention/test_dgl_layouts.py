@@ -115,6 +115,9 @@ def test_as_layout_tells_edge_types_apart() -> None:
     assert pairs_of(as_layout(graph, READS)) == [(2, 0)]
     assert as_layout(graph, WRITES) is writes
     refuses(r"\('reads', 'writes'\): .*as_layout\(graph, 'reads'\)", as_layout, graph)
+    no_edge = torch.zeros(2, 0, dtype=torch.int64).unbind()
+    both = dgl.heterograph({("a", "r", "b"): no_edge, ("b", "r", "a"): no_edge})
+    refuses(r"as_layout\(graph, \('a', 'r', 'b'\)\)", as_layout, both)
 
 
 def test_as_layout_refuses_a_batch_whose_counts_do_not_add_up() -> None:

@@ -50,7 +50,7 @@ def test_append_rows_of_two_processes_are_all_kept(tmp_path: Path) -> None:
         assert [row[who] for row in rows if row["who"] == who] == [str(n) for n in range(40)]
 
 
-@pytest.mark.parametrize("text", ["a,a\n", "a,b\n1\n", 'a\n"1\n', "a\n\xe9\n"])
+@pytest.mark.parametrize("text", ["a,a\n", "a,b\n1\n", "a\n1,2\n", 'a\n"1\n', "a\n\xe9\n"])
 def test_append_rows_refuses_what_is_no_table(text: str, tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
     path.write_bytes(text.encode("latin-1"))

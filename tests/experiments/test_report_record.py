@@ -54,6 +54,9 @@ def test_run_record_of_a_stopped_run_and_of_one_that_lost_its_first_lines(copied
 
 
 def test_run_record_needs_an_epoch_and_an_evaluation(copied: Path) -> None:
+    (copied / "evaluation-test.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"evaluation-test\.json is no evaluation"):
+        _ = record_of(copied).evaluations
     (copied / "evaluation-test.json").unlink()
     with pytest.raises(ValueError, match=r"has no evaluation: graphut eval '.*my run'"):
         _ = record_of(copied).evaluations

@@ -24,6 +24,8 @@ def test_configs_refuse_options_that_do_not_fit_together() -> None:
     refuses("^num_heads must be a divisor of 8; got 3", small, num_heads=3)
     refuses("^restart_after must be one of the 7 tokens, or 0; got 100", small, restart_after=100)
     refuses(r"^attention_dropout must be in \[0, 1\); got -0.1", small, attention_dropout=-0.1)
+    refuses(r"^input_dropout must be in \[0, 1\); got 1.5", GRAPH, num_feats=2, input_dropout=1.5)
+    refuses("^change_scale must be at least 1e-06; got 0", GRAPH, change_scale=0.0)
     refuses("^decoder_topology must be causal: .*; got", small, decoder_topology="causal|virtual:1")
     refuses("^cross_topology must be one without extra nodes; got", small, cross_topology="star")
     refuses("^kernel_size must be odd; got 4", small, **SEPCONV, kernel_size=4)

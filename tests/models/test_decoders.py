@@ -16,7 +16,7 @@ def test_step_cache_repeats_the_last_vector_of_a_node_and_grows() -> None:
     assert cache.capacity(2) >= 2
     cache.write(0, None, 1, torch.tensor([[1.0], [2.0]]))
     cache.write(0, torch.tensor([1]), 2, torch.tensor([[5.0]]))
-    assert cache.capacity(500) >= 500
+    assert 500 <= cache.capacity(500) < 1000
     cache.write(498, torch.tensor([1]), 3, torch.tensor([[7.0]]))
     assert cache.at(1)[:2].flatten().tolist() == [1.0, 2.0]
     assert cache.at(3)[[0, 1, 499]].flatten().tolist() == [1.0, 5.0, 7.0]

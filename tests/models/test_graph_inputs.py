@@ -92,6 +92,8 @@ def test_raw_columns_refuses_other_objects() -> None:
         ("edge_attr", torch.zeros(3, 2), "edge_attr has 3 rows; expected 1"),
         ("x", torch.zeros(1, 2, dtype=torch.complex64), "x are neither numbers nor text"),
         ("edge_index", torch.tensor([[0], [1]]), "an edge has node 1, but there are 1 nodes"),
+        ("edge_index", torch.tensor([[0, 0]]), r"edges must be \(2, E\) integers; got \(1, 2\)"),
+        ("edge_index", torch.tensor([[False], [False]]), "integers; got .* of bool"),
     ):
         graph = data.Data(torch.zeros(1, 2), torch.tensor([[0], [0]]))
         graph[name] = value

@@ -198,6 +198,9 @@ def test_graph_transformer_normalises_and_drops_features() -> None:
     torch.testing.assert_close(
         model._first_states(100 * FEATURES), model._first_states(FEATURES), atol=1e-4, rtol=1e-3
     )
+    model.input_norm.weight.data.fill_(5.0)
+    model.reset_parameters()
+    assert bool((model.input_norm.weight == 1).all())
     drawn = model.train()._first_states(FEATURES), model._first_states(FEATURES)
     assert not torch.equal(*drawn)
     assert not list(build(input_norm=True).input_norm.parameters())  # kinds have no features

@@ -134,7 +134,7 @@ def test_adaptive_conv_takes_a_convolution_as_its_step(library: str) -> None:
     assert repr(conv) == "AdaptiveConv(5, 8, conv=SAGEConv, max_steps=3)"
     refuses("edge_dim=3 is for attention of graphut: give heads", AdaptiveConv, 5, 8, edge_dim=3)
     refuses("give heads or conv", AdaptiveConv, 5, 8, heads=2, conv=inner)
-    refuses("no features of edges, .*heads=4, edge_dim=3", conv, X, EDGES, EDGE_ATTR)
+    refuses("no features of edges, .*heads=1, edge_dim=3", conv, X, EDGES, EDGE_ATTR)
     gat = pyg.GATConv(8, 8, edge_dim=2, add_self_loops=False)
     refuses("GATConv with edge_dim=2 reads .* without conv", AdaptiveConv, 5, 8, conv=gat)
     refuses("conv must be a convolution", AdaptiveConv, 5, 8, conv=nn.Linear)

@@ -254,6 +254,13 @@ def test_conv_as_attention_does_what_the_layer_does() -> None:
     refuses("hooks of GCNConv do not run in a step", adapt(gcn, 8), GRAPH, feat)
 
 
+def test_gcn_conv_takes_weights_that_are_integers() -> None:
+    conv, weight = AdaptiveConv(8, 8, conv=pyg_conv("GCNConv", 8, 8)).eval(), torch.arange(1, 10)
+    feat = torch.randn(4, 8)
+    found = [conv(feat, EDGES, edge_weight=each) for each in (weight, weight.float())]
+    assert_same([found[0]], [found[1]], 1e-6)
+
+
 def test_calls_of_several_threads_read_their_own_edges() -> None:
     conv, feat = AdaptivePropagation(2).eval(), normal(50, 4).detach()
     graphs = [torch.randint(50, (2, 200)) for _ in range(4)]
@@ -330,6 +337,9 @@ def test_adapters_refuse_what_does_not_fit() -> None:
         X,
     )
     refuses("GATConv adds .* add_self_loops=False", adapt, pyg_conv("GATConv", 8, 8))
+    refuses(
+        "DirGNNConv reads out-edges too", adapt, pyg_conv("DirGNNConv", pyg_conv("SAGEConv", 8, 8))
+    )
     for conv in (pyg_conv("APPNP", 10, 0.1), pyg_conv("SGConv", 8, 8), dgl.nn.APPNPConv(10, 0.1)):
         refuses(f"{type(conv).__name__} .* use graphut.nn.AdaptivePropagation", adapt, conv)
     ConvAsAttention(dgl.nn.GraphConv(8, 8, norm="right"), 8)

@@ -169,6 +169,13 @@ def test_propagation_refuses_what_does_not_fit() -> None:
     refuses("give AdaptivePropagation in_channels", AdaptivePropagation, rule=ACT())
     refuses("halted must be 'frozen' or 'running'", AdaptivePropagation, halted="stale")
     refuses(r"edge_weight must be \(60,\)", layer, x, edges, torch.ones(59).double())
+    refuses("edge_weight must be a tensor, got list", layer, x, edges, [1.0] * 60)
+    refuses("a rule is a HaltingRule such as ACT.., got 'act'", AdaptivePropagation, rule="act")
+    refuses(
+        "max_steps must be a whole number, at least 1; got 0", AdaptivePropagation, 0, in_channels=2
+    )
+    narrow = AdaptivePropagation(in_channels=4).double()
+    refuses(r"must be \(20, 4\), .* got shape \(20, 2\)", narrow, x, edges)
     refuses("edge_weight must be 0 or more, got -1.0", layer, x, edges, -torch.ones(60).double())
     refuses("needs one set of nodes", layer, from_edge_index(edges % 5, (20, 5)), x)
     assert repr(layer) == "AdaptivePropagation(K=10, alpha=0.1)"

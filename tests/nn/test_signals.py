@@ -62,7 +62,7 @@ def test_learned_step_signal_has_a_row_for_each_step() -> None:
 
 @pytest.mark.parametrize("value", [-1, 0, 4, 1.5])
 def test_learned_signal_names_a_coordinate_without_a_row(value: float) -> None:
-    with pytest.raises(ValueError, match=f"of size 3 has rows for 1 to 3, not for {value}: make"):
+    with pytest.raises(ValueError, match=f"of size 3 has rows for 1 to 3, not for {value}: change"):
         LearnedSignal(3, 4)(torch.tensor([1, value, 2]))
 
 

@@ -77,7 +77,9 @@ def test_draw_frontier_refuses_what_does_not_fit() -> None:
     def check(words: str, **changed: Any) -> None:
         refuses(words, draw_frontier, **{"graph": Causal().layout([3]), "steps": STEPS, **changed})
 
-    check("the graph has 3 nodes, but there are 2 steps", steps=[1, 2])
+    check("steps must be .3,., or a sequence of tensors of ids; got shape .2,.", steps=[1, 2])
+    check("got shape .2, 3.", steps=[[0, 1, 2], [0, 1, 2]])
+    check("got shape .2, 3.", steps=torch.tensor([[1, 1, 1], [0, 1, 0]]))
     check("the graph has 3 nodes, but there are 1 names", names=["a"])
     check("the graph has 3 nodes, but there are 4 places", places=torch.zeros(4, 2))
     check("1 to 512 nodes, but the graph has 513", graph=Window(1).layout([513]))

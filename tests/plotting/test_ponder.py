@@ -57,7 +57,9 @@ def test_draw_ponder_cuts_nothing_off(names: list[str], most: int) -> None:
 
 
 def test_draw_ponder_refuses_what_does_not_fit() -> None:
-    refuses(r"steps must be \(0,\) for 0 names", draw_ponder, [], [])
-    refuses(r"steps must be \(1,\) for 1 names; got \(2,\)", draw_ponder, ["a"], [1, 2])
+    refuses(r"1 or more names; got \(0,\)", draw_ponder, [], [])
+    refuses(r"1 or more names; got \(2,\)", draw_ponder, ["a"], [1, 2])
+    stopped = torch.tensor([True])
+    refuses(r"got \(2,\) and \(1,\)", draw_ponder, ["a", "b"], [1, 2], stopped=stopped)
     refuses(r"halting must be \(3 or more, 2\)", draw_ponder, ["a", "b"], [1, 3], torch.rand(2, 2))
     refuses(r"got \(2, 3\)", draw_ponder, ["a", "b"], [1, 2], torch.rand(2, 3))

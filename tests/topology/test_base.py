@@ -94,6 +94,12 @@ def test_topology_is_stable_or_causal_where_it_is_at_all_lengths() -> None:
     assert not Comb().stable and not (Causal() & Comb()).stable and not (Comb() | Causal()).stable
     assert Back(70).is_causal() and not Back(-70).is_causal()
 
+    class Ahead(tp.Causal, named=False):
+        def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
+            return torch.zeros_like(dst), dst + 2
+
+    assert tp.Causal().is_causal() and not Ahead().is_causal()
+
 
 # Refused topologies and arguments.
 
@@ -145,7 +151,8 @@ def test_topologies_refuse_what_does_not_fit() -> None:
         refuses(r"a bool tensor of shape \(n_dst, n_src", tp.from_mask, mask)
     refuses("combine two topologies, got", tp.Intersection, Causal(), "causal")
     refuses("2 sources but 1 destinations", tp.from_edges, [0, 1], [0])
-    refuses("positions must be at least 0, got -1", tp.Edges, 0, -1)
+    refuses("pairs of positions, all at least 0; got .0, -1", tp.Edges, 0, -1)
+    refuses("pairs of positions, all at least 0; got .0, 0, 1", tp.Edges, 0, 0, 1)
     refuses(r"edges: ends must be an integer, got 0\.5", tp.from_edges, [0.5], [0])
     refuses(r"parents\[1\] is 5: .* of one of the 2 tokens, or -1", tp.from_parents, [1, 5])
 

@@ -31,11 +31,10 @@ def native_attention(call: AttentionCall) -> AttentionResult:
 
 def parts_of(layout: EdgeLayout, gradients: bool) -> list[Part]:
     """Divide the edges of a layout into parts, each for one call of a kernel; often only one."""
-    edges = layout.cached(edge_tensors) if gradients else edge_tensors(layout, gradients=False)
-    return layout.cached(divide) or [Part(edges)]
+    return layout.cached(divide) or [Part(edge_tensors(layout, gradients))]
 
 
-def edge_tensors(layout: EdgeLayout, gradients: bool = True) -> Edges:
+def edge_tensors(layout: EdgeLayout, gradients: bool) -> Edges:
     """Return the index tensors of a layout, in the form that the compiled kernels read.
 
     Without `gradients`, listed edges are not sorted by source.

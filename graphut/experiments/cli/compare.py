@@ -43,7 +43,7 @@ class Compare(CheckedConfig):
     plot: str | None = argument(None, "draw results and FLOPs: .png, .pdf or .svg", "FILE")
 
     def _check_values(self) -> None:
-        if len({*self.specs}) < max(2, len(self.specs)):
+        if len({spec.replace(" ", "") for spec in self.specs}) < max(2, len(self.specs)):
             raise ValueError(f"give two different topologies or more; got {', '.join(self.specs)}")
         if self.plot is not None:
             check_picture_path(self.plot)

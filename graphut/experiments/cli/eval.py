@@ -30,7 +30,7 @@ def main(arguments: Namespace) -> int:
     learner = run.learner(run.trained_model(target))
     model = learner.model
     if "evaluation_rule" in changed:
-        model.evaluation_rule = parse_rule(changed["evaluation_rule"])
+        model.evaluation_rule = parse_rule(rule) if (rule := changed["evaluation_rule"]) else None
     if "max_steps" in changed:
         model.max_steps = changed["max_steps"]
         if isinstance(rule := model.evaluation_rule, EventDriven):

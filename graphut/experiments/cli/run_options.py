@@ -189,8 +189,8 @@ def _check_run(command: str, options: Namespace, run: SavedModel) -> None:
         raise ValueError(f"{model} is not for graphs: graphut generate answers texts")
     if command == "generate" and is_graph:
         raise ValueError(f"{model} is for graphs: graphut predict FOLDER --data FILE reads them")
-    if command == "show" and is_graph and options.draw:
-        raise ValueError("--draw is for texts; of a graph, the active nodes are drawn")
+    if command == "show" and options.draw and (is_graph or options.out.lower().endswith(".gif")):
+        raise ValueError("--draw is for pictures of texts; graphs and .gif show the active nodes")
     if command == "show" and is_graph and not isinstance(run, Run):
         raise ValueError(f"{run.folder} has no test graphs to show: name a run of graphut train")
     searches = kind.searches if command == "eval" else kind.generates

@@ -73,6 +73,9 @@ class LetterTask(DrawnTask, PairTask):
         0.1, "share of training sequences with a length drawn uniformly from 1 to the mean"
     )
 
+    def _check_values(self) -> None:
+        self._check("short_share", 0 <= self.short_share <= 1, "in [0, 1]")
+
     def draw(self, count: int, part: str, *stream: int) -> list[Pair]:
         random = np.random.default_rng([PARTS.index(part), *stream])
         short = round(self.short_share * count) if part == "train" else 0

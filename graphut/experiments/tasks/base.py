@@ -160,7 +160,7 @@ class Task(CheckedConfig, ABC):
     def paths(self) -> dict[str, str]:
         """The options of type `Path` that are set, as a dictionary from names to paths."""
         kinds = get_type_hints(type(self)).items()
-        values = {name: getattr(self, name) for name, kind in kinds if Path in get_args(kind)}
+        values = {x: getattr(self, x) for x, kind in kinds if Path in (kind, *get_args(kind))}
         return {name: path for name, path in values.items() if path is not None}
 
 

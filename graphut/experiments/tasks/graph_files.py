@@ -55,7 +55,7 @@ def read_graphs(path: str | Path, target: str | None = "class") -> list[RawGraph
                 f"the attribute to learn `label`{graphs[0].ignored}"
             )
     for graph in graphs:
-        _ = graph.graph, graph.masks  # which raise an error
+        _ = graph.graph, target and graph.masks  # which raise an error
     return graphs
 
 

@@ -45,8 +45,9 @@ class TrainingConfig(CheckedConfig):
     )
     target_accuracy: float = option(
         1.0,
-        "stop after 3 epochs in a row with this accuracy on the validation set (questions: "
-        "geometric mean of the probabilities of the correct answers; translation: BLEU / 100)",
+        "stop after 3 epochs in a row with this accuracy on the validation set (questions, "
+        "graphs: geometric mean of the probabilities of the correct answers; values: R2; "
+        "translation: BLEU / 100)",
     )
     patience: int = option(
         20,

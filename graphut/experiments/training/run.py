@@ -137,10 +137,12 @@ class Run(SavedModel):
         if name not in TASKS:
             raise ValueError(f"{path}: unknown task {name!r}: add --import and its module")
         with reraise_for_file(path, "does not describe a run of this version"):
+            given = state["task_options"].items()  # JSON has no tuples
+            options = {name: tuple(x) if isinstance(x, list) else x for name, x in given}
             return cls(
                 Path(folder),
                 name,
-                asdict(TASKS[name](**state["task_options"])),
+                asdict(TASKS[name](**options)),
                 TrainingConfig(**state["training"]),
                 str(state["graphut"]),
                 dict(state["digests"]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
@@ -143,7 +143,24 @@ class HaltingRule(ABC):
     def from_settings(cls, text: str) -> HaltingRule:
         """Return a rule of this class with settings such as `threshold=0.9,weighting=last`."""
         defaults = {f.name: f.default for f in fields(cls) if isinstance(f.default, _SCALARS)}
-        return cls(**_settings(cls.name, defaults, text))
+        settings: dict[str, Any] = {}
+        for part in text.split(",") if text else []:
+            name, _, value = part.partition("=")
+            if name not in defaults:
+                names = ", ".join(defaults) or "none"
+                raise ValueError(f"{cls.name!r} has no setting {name!r}; its settings: {names}")
+            if name in settings:
+                raise ValueError(f"{cls.name!r} has the setting {name!r} twice: give it once")
+            kind: Any = type(defaults[name])
+            switch = {"true": True, "false": False}
+            try:
+                settings[name] = switch[value] if kind is bool else kind(value)
+            except (KeyError, ValueError):
+                wanted = {bool: "true or false", int: "a whole number"}.get(kind, "a number")
+                raise ValueError(
+                    f"{name} of {cls.name!r} must be {wanted}, got {value!r}"
+                ) from None
+        return cls(**settings)
 
     def check(self, name: str, is_valid: bool, wanted: str) -> None:
         """Raise a `ValueError` that says "`name` must `wanted`", unless `is_valid` is true."""
@@ -246,25 +263,6 @@ class ACT(HaltingRule):
             weight = torch.where(reached, 1.0 - spent, 1.0 - total if rows.is_last else total)
         cost = remainder if self.cost == "remainder" else remainder + rows.step
         return Decision(reached, weight, remainder, cost), (total,)
-
-
-def _settings(rule: str, defaults: Mapping[str, Any], text: str) -> dict[str, Any]:
-    """Parse settings such as `threshold=0.9,weighting=last`; values have the defaults' types."""
-    settings: dict[str, Any] = {}
-    for part in text.split(",") if text else []:
-        name, _, value = part.partition("=")
-        if name not in defaults:
-            names = ", ".join(defaults) or "none"
-            raise ValueError(f"{rule!r} has no setting {name!r}; its settings: {names}")
-        if name in settings:
-            raise ValueError(f"{rule!r} has the setting {name!r} twice: give it once")
-        kind = type(defaults[name])
-        try:
-            settings[name] = {"true": True, "false": False}[value] if kind is bool else kind(value)
-        except (KeyError, ValueError):
-            wanted = {bool: "true or false", int: "a whole number"}.get(kind, "a number")
-            raise ValueError(f"{name} of {rule!r} must be {wanted}, got {value!r}") from None
-    return settings
 
 
 def states_read(rules: Iterable[HaltingRule]) -> set[str]:

@@ -1,7 +1,7 @@
 """Rules that read halting probabilities, beside ACT: PonderNet and a threshold."""
 
 from dataclasses import dataclass, replace
-from math import log, log1p
+from math import expm1, log, log1p
 from typing import ClassVar
 
 from graphut._torch import Tensor, torch
@@ -91,7 +91,7 @@ class PonderNet(HaltingRule):
         least = torch.finfo(weight.dtype).tiny
         prior = log(self.prior) + (t - 1) * log1p(-self.prior)
         divergence = divergence + weight * (weight.clamp_min(least).log() - prior)
-        cost = self.beta * (divergence + log1p(-((1.0 - self.prior) ** t)))
+        cost = self.beta * (divergence + log(-expm1(t * log1p(-self.prior))))
         remainder = left.masked_fill(~closing, 0.0)
         return Decision(reached, weight, remainder, cost), (spent + weight, divergence)
 

@@ -39,11 +39,11 @@ class Global(HaltingRule):
     rule: HaltingRule = ACT()  # noqa: RUF009, a frozen value
 
     def __post_init__(self) -> None:
-        if isinstance(self.rule, Global):
-            raise ValueError("Global cannot contain another Global: give it the inner rule")
+        if isinstance(self.rule, Global) or not isinstance(self.rule, HaltingRule):
+            raise ValueError(f"Global needs an inner rule such as ACT(), no Global: {self.rule!r}")
         if isinstance(self.rule, EventDriven):
             raise ValueError("Global cannot contain EventDriven, whose nodes wake one by one")
-        for name in ("weighting", "halt_from", "uses_probability"):
+        for name in ("weighting", "halt_from", "uses_probability", "min_steps"):
             object.__setattr__(self, name, getattr(self.rule, name))
 
     def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:

@@ -42,6 +42,7 @@ def test_eval_of_one_or_all_test_sets(long_run: Path, output: Command, refusal: 
     said = refusal("eval", long_run, "--set", "tset")
     assert "has no test set 'tset'; it has: test, up-to-6, exactly-6" in said
     assert "there is no missing" in refusal("eval", long_run, "--data", "missing")
+    assert main(["eval", str(long_run), "--evaluation-rule", "", "--set", "test"]) == 0
     names = ["test", "up-to-6", "exactly-6"]
     lines = output("eval", long_run, "--device", "cpu").splitlines()
     assert [line.partition(",")[0] for line in lines] == names

@@ -38,8 +38,9 @@ def test_train_goes_on_after_ctrl_c(
 
     with monkeypatch.context() as patched:
         patched.setattr(PairLearner, "outcome", outcome_or_interrupt)
-        assert main([*argv, str(stopped)]) == 130
+        assert main([*argv, str(stopped), "--results", str(tmp_path / "rows.csv")]) == 130
     hint = f"stopped; to continue: graphut train sort --out '{stopped}' --resume"
+    hint += f" --results={tmp_path / 'rows.csv'} --device=cpu\n"
     assert hint in capsys.readouterr().out
     assert main(["train", "sort", "--out", str(stopped), "--resume", "--device", "cpu"]) == 0
     assert_same_run(stopped, straight)

@@ -130,6 +130,7 @@ def test_read_graphs_reads_labels_of_graphs_if_no_node_has_one(tmp_path: Path) -
     networkx.set_node_attributes(graph, {0: 0}, "label")
     write(graph, tmp_path / "b.graphml")
     refuses("it has graph_train_mask, but nodes have labels", read_graphs, tmp_path)
+    assert len(read_graphs(tmp_path, None)) == 3  # labels and masks are not needed
     del graph.graph["train_mask"]
     for name in ("b.graphml", "c.json"):
         write(graph, tmp_path / name)

@@ -26,6 +26,19 @@ class Twice(Reverse):
 class Thrice(Copy):
     name = "thrice"
 """
+OPTIONS = """
+from dataclasses import dataclass
+from pathlib import Path
+from graphut.experiments.tasks.algorithmic import Copy
+from graphut.models.checked_config import option
+
+@dataclass(frozen=True, kw_only=True)
+class Many(Copy):
+    name, presets = "many", {}
+    extra: tuple[int, ...] = option((4, 5), "numbers")
+    file: Path | None = option(None, "a file")
+    needed: Path = option("options.py", "a file")
+"""
 
 
 @pytest.fixture
@@ -61,6 +74,19 @@ def test_tasks_says_what_is_wrong_with_a_file(
     assert main(["train", word, "--out", "run"]) == 2
     said = capsys.readouterr().err
     assert said.startswith(f"graphut: {message}") and said.count("\n") == 1
+
+
+def test_run_remembers_several_numbers_and_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("options.py").write_text(OPTIONS)
+    more = ["--extra", "6", "7", "--needed", "options.py"]
+    assert main(["train", "options.py", "--out", "run", *more, *TINY]) == 0
+    assert main(["eval", "run"]) == 0
+    task = Run.open("run").task()
+    assert (task.extra, task.needed) == ((6, 7), str(tmp_path / "options.py"))
+    assert "--extra 6 7" in RunRecord.of(Run.open("run")).command
 
 
 def test_run_remembers_the_file_of_its_task(

@@ -130,9 +130,10 @@ def rows_of(after: Tensor) -> StepRows:
     return StepRows(after, after, None, 1, False)
 
 
-def test_ponder_net_a_probability_of_0_or_1_has_a_finite_gradient() -> None:
+@pytest.mark.parametrize("prior", [0.2, 1e-20])
+def test_ponder_net_a_probability_of_0_or_1_has_a_finite_gradient(prior: float) -> None:
     p = torch.tensor([0.0, 1.0, 0.5, 1.0], requires_grad=True)
-    state = RuleState(PonderNet(beta=1.0), torch.zeros(4, 1))
+    state = RuleState(PonderNet(beta=1.0, prior=prior), torch.zeros(4, 1))
     cost = torch.zeros(4)
     for t in range(1, 4):
         rows = torch.ones(4, 1)

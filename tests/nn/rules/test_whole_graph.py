@@ -32,6 +32,10 @@ def test_global_weights_and_reads_as_the_other_rule() -> None:
     rule = Global(ACT(weighting="ema", halt_from="output"))
     assert (rule.weighting, rule.halt_from, rule.uses_probability) == ("ema", "output", True)
     assert not Global(Convergence()).uses_probability
-    refuses("cannot contain another Global", Global, rule)
+    case = build_case(rule=Global(ACT(min_steps=0)), lengths=[4, 5])
+    case.layer.halting.linear.bias.data.fill_(20.0)
+    assert not case.layer(case.graph, case.feat)[1].steps.any()
+    refuses("Global needs an inner rule such as ACT.., no Global: 'act'", Global, "act")
+    refuses("Global needs an inner rule such as ACT.., no Global: Global", Global, rule)
     assert Global(PonderNet()).for_evaluation() == Global(PonderNet().for_evaluation())
     assert rule.for_evaluation() == rule and hash(rule) == hash(Global(rule.rule))
