@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -67,7 +68,7 @@ def with_out_neighbours(layout: EdgeLayout, nodes: Tensor) -> Tensor:
     """
     ends, degrees, targets = layout.cached(_out_edges)
     size = layout.num_dst
-    if nodes.device.type == "cpu" and len(nodes) < _FEW:
+    if nodes.device.type == "cpu" and nodes.shape[0] < _FEW:
         return torch.from_numpy(_few_with_out_neighbours(layout, nodes.numpy()))
     degree = degrees.index_select(0, nodes)
     edge = torch.repeat_interleave(ends.index_select(0, nodes) - degree.cumsum(0), degree)
@@ -185,7 +186,7 @@ def repeat_until_quiescent(call: Call, start: Start | None = None) -> LoopOutput
         store.frontier = nodes
         before = shown[:size] if nodes is None else shown.index_select(0, nodes)
         # The first round has checked the arguments of attention; a memory needs no checks.
-        with skip_checks(is_checked and t > 1):
+        with skip_checks(True) if is_checked and t > 1 else nullcontext():
             after = run_step(call, step, read(before, nodes, t), t, nodes)
         change = squared_change(after, before, relative=step.norm == "pre")
         decided = change.detach()
@@ -193,7 +194,7 @@ def repeat_until_quiescent(call: Call, start: Start | None = None) -> LoopOutput
             _check_finite(after, nodes, t)
         moved = rule.changes(after, before, decided).nonzero().flatten()
         new, changed = after, nodes
-        if len(moved) < len(after):
+        if moved.shape[0] < after.shape[0]:
             new = after.index_select(0, moved)
             changed = moved if nodes is None else nodes.index_select(0, moved)
         record.note(nodes, changed, t)
@@ -205,8 +206,8 @@ def repeat_until_quiescent(call: Call, start: Start | None = None) -> LoopOutput
             states = step.readout(shown.index_select(0, ids))
             call.rows.append(FrontierRows(ids, states, weights, None, change))
         if changed is not None:
-            nodes = with_out_neighbours(store.layout, changed) if len(changed) else changed
-            num_active = len(nodes)
+            nodes = with_out_neighbours(store.layout, changed) if changed.shape[0] else changed
+            num_active = nodes.shape[0]
             nodes = None if num_active == size else nodes
     return record.result(shown, nodes, num_active)
 
@@ -255,8 +256,8 @@ class _Record:
             self.sizes.append(len(self.ones))
             self.updates += 1
         else:
-            self.sizes.append(len(nodes))
-            self.updates.index_add_(0, nodes, self.ones[: len(nodes)])
+            self.sizes.append(nodes.shape[0])  # `len` of a tensor takes several times as long
+            self.updates.index_add_(0, nodes, self.ones[: nodes.shape[0]])
         if changed is None:
             self.last_change.fill_(t)
         else:
