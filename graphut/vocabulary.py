@@ -49,7 +49,7 @@ class Vocabulary:
         for symbol in self.symbols:
             if symbol in RESERVED or not self._is_symbol(symbol):
                 raise ValueError(
-                    f"{symbol!r} cannot be a symbol: it is reserved, empty, or of several parts"
+                    f"{symbol!r} cannot be a symbol: it is reserved, no word, or no character"
                 )
         if len(self._ids) != len(self.symbols):
             twice = next(s for s in self.symbols if self.symbols.count(s) > 1)

@@ -40,7 +40,7 @@ def test_docs_code_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def put_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace the published graphs that a page reads by a ring of 1,200 nodes."""
+    """Write a ring of 1,200 nodes in the place of the published graphs that a page reads."""
     from torch_geometric import data, datasets
 
     node = torch.arange(1200)

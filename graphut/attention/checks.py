@@ -184,7 +184,9 @@ def check_edge_feat(
             f"got shapes {tuple(edge_feat.shape)} and "
             f"{None if edge_map is None else tuple(edge_map.shape)}, and {value.shape[2]} features"
         )
-    check_finite(edge_feat=edge_feat, edge_map=edge_feat[:0] if edge_map is None else edge_map)
+    check_finite(edge_feat=edge_feat)
+    if edge_map is not None:
+        check_finite(edge_map=edge_map)
 
 
 def _check_tensors(query: Tensor, **others: Any) -> None:

@@ -123,7 +123,7 @@ def read_mask(column: Column, name: str) -> NDArray[np.bool_]:
 
 
 def check_edges(edges: NDArray[np.int64], count: int, place: str) -> None:
-    """Raise `ValueError` unless edges are `(2, E)` integers, ids of `count` nodes."""
+    """Raise `ValueError` unless `edges` are `(2, E)` integers below `count`."""
     if edges.shape[:-1] != (2,) or edges.dtype.kind not in "iu":
         raise ValueError(f"edges must be (2, E) integers; got {edges.shape} of {edges.dtype}")
     if (unknown := edges[(edges < 0) | (edges >= count)]).size:

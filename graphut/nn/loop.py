@@ -113,7 +113,7 @@ def repeat_until_halted(call: Call) -> LoopOutput:
             encodings = encodings.index_select(0, keep)
         rows, computed = after, nodes
         keep = None if halts is None else results.add(decided, halts, t, nodes)
-        if not store.any_active(results.num_active):
+        if t == call.max_steps or not store.any_active(results.num_active):
             break
         if keep is not None:
             nodes = keep if nodes is None else nodes.index_select(0, keep)

@@ -147,11 +147,12 @@ class Store:
         """Return the feed-forward output of the active nodes, `(A, d)`, given its inputs `rows`."""
         if isinstance(transition, PositionwiseTransition):
             return transition(self.layout, rows)
-        if self.combined is None:  # zeros for nodes that halt before the first step
-            self.combined = rows.new_zeros(self.layout.num_dst, rows.shape[1])
-        nodes = self.frontier
-        self.combined = rows if nodes is None else self.combined.index_copy(0, nodes, rows)
-        return transition(self.layout, self.combined, frontier=nodes)
+        if self.frontier is not None:
+            if self.combined is None:  # zeros for nodes that halt before the first step
+                self.combined = rows.new_zeros(self.layout.num_dst, rows.shape[1])
+            rows = self.combined.index_copy(0, self.frontier, rows)
+        self.combined = rows
+        return transition(self.layout, self.combined, frontier=self.frontier)
 
 
 class UniversalTransformerStep(nn.Module):

@@ -226,7 +226,7 @@ def test_conv_as_attention_of_a_layer_without_weights_keeps_the_dtype() -> None:
 
 
 def test_conv_as_attention_does_what_the_layer_does() -> None:
-    """With another flow, other sums, a subclass or hooks; what it cannot do, it refuses."""
+    """A convolution with another flow, other sums or hooks is computed as it is, or refused."""
     pyg, feat, adapt = pytest.importorskip("torch_geometric.nn"), X.float(), ConvAsAttention
     for kind in ("GCNConv", "SAGEConv", "GraphConv"):
         conv = getattr(pyg, kind)(8, 8, flow="target_to_source")

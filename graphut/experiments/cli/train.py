@@ -41,8 +41,7 @@ def main(arguments: Namespace) -> int:
     except KeyboardInterrupt:
         words = ["graphut", "train", arguments.task, "--out", folder, "--resume"]
         words += import_words(vars(arguments).get("import", ()))
-        named = ((name, getattr(arguments, name)) for name in ("results", "device"))
-        words += [f"--{name}={value}" for name, value in named if value]
+        words += [f"--{x}={y}" for x in ("results", "device") if (y := getattr(arguments, x))]
         words += ["--tensorboard"] * arguments.tensorboard
         print(f"stopped; to continue: {shlex.join(words)}")
         raise

@@ -158,7 +158,7 @@ def _encode(lines: Sequence[_Line], source: Vocabulary, target: Vocabulary) -> l
 
 
 def _read(vocabulary: Vocabulary, text: str) -> list[int]:
-    """Return token ids; in contrast to `Vocabulary.read`, an unknown word is not spelled."""
+    """Return the token ids of a text; unlike `Vocabulary.read`, do not spell unknown words."""
     return vocabulary.encode(text if isinstance(vocabulary, Characters) else text.split())
 
 

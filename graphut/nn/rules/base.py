@@ -152,14 +152,12 @@ class HaltingRule(ABC):
             if name in settings:
                 raise ValueError(f"{cls.name!r} has the setting {name!r} twice: give it once")
             kind: Any = type(defaults[name])
-            switch = {"true": True, "false": False}
+            read: Any = {"true": True, "false": False}.__getitem__ if kind is bool else kind
             try:
-                settings[name] = switch[value] if kind is bool else kind(value)
+                settings[name] = read(value)
             except (KeyError, ValueError):
-                wanted = {bool: "true or false", int: "a whole number"}.get(kind, "a number")
-                raise ValueError(
-                    f"{name} of {cls.name!r} must be {wanted}, got {value!r}"
-                ) from None
+                what = {bool: "true or false", int: "a whole number"}.get(kind, "a number")
+                raise ValueError(f"{name} of {cls.name!r} must be {what}, got {value!r}") from None
         return cls(**settings)
 
     def check(self, name: str, is_valid: bool, wanted: str) -> None:
